@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <ctime>
 
+#include "weft/base/check.h"
+
 namespace weft::base {
 
 namespace {
@@ -37,6 +39,8 @@ bool FutexWait(Atomic<std::uint32_t>* word, std::uint32_t expected,
   long result = syscall(SYS_futex, word, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected,
                         deadline != nullptr ? &until : nullptr, nullptr, FUTEX_BITSET_MATCH_ANY);
   const bool timed_out = result == -1 && errno == ETIMEDOUT;
+  // Callers look again in all other cases, and would do so for ever.
+  WEFT_CHECK(result == 0 || timed_out || errno == EAGAIN || errno == EINTR, "futex(2) fails with error ", errno);
   errno = saved_errno;
   return !timed_out;
 }

@@ -3,6 +3,8 @@
 
 #include "weft/base/thread_end.h"
 
+#include "weft/base/pin_library.h"
+
 namespace weft::base {
 
 bool ThreadEnd::Arm(void* argument) noexcept {
@@ -10,6 +12,7 @@ bool ThreadEnd::Arm(void* argument) noexcept {
   // relaxed, all: a key is a number that carries nothing else.
   std::uint32_t key = key_.load(std::memory_order_relaxed);
   if (key == kNoKey) {
+    PinThisLibrary();  // The function must be there when threads end.
     pthread_key_t made;
     if (::pthread_key_create(&made, function_) != 0) return false;
     if (key_.compare_exchange_strong(key, made, std::memory_order_relaxed)) {

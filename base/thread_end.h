@@ -8,6 +8,8 @@
 //   static constinit base::ThreadEnd at_thread_end(&GiveBack);
 //   at_thread_end.Arm(cache);                            // this thread: GiveBack(cache) when it ends
 //
+// The library is not unloaded any more after the first Arm() (pin_library.h).
+//
 // The function runs after the destructors of all thread_locals, so these may still use the library. Destructors of
 // pthread keys may run before or after it, and may use the library, too: if one arms it again, it is called again.
 //

@@ -4,6 +4,7 @@
 #include "weft/context/overflow_handler.h"
 
 #include <execinfo.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <ucontext.h>
@@ -17,6 +18,7 @@
 #include <string_view>
 
 #include "weft/base/atomic.h"
+#include "weft/base/build_mode.h"
 #include "weft/base/check.h"
 #include "weft/base/log.h"
 #include "weft/context/stack_memory.h"
@@ -25,10 +27,11 @@
 namespace weft::context {
 namespace {
 
-// Former actions of one signal, in the order found. Entries below `count` never change: the handler may read them.
+// Former actions of one signal, in the order found. Those below `count` never change: the handler may read them.
 struct FormerActions {
   static constexpr std::size_t kMost = 8;
   std::array<struct sigaction, kMost> actions{};
+  std::array<base::Atomic<bool>, kMost> spent{};  // OH2
   base::Atomic<std::size_t> count{0};
 };
 constinit FormerActions g_former_segv;  // Static constructors may start the runtime.
@@ -112,6 +115,14 @@ void AddStack(SafeLine* line, const StackBounds& bounds, const void* fault_addre
   line->AddAddress(bounds.low).Add(", ").AddAddress(bounds.high).Add("), fault at ").AddAddress(fault_address);
 }
 
+// A sanitizer's handler is there without the program's doing, and says nothing of fibers.
+constexpr bool kHandlersAreOfTheProgram = WEFT_ASAN == 0 && WEFT_TSAN == 0;
+
+bool IsOnGuard(const void* address) {
+  StackBounds guarded;
+  return FindStack(address, &guarded) && address < guarded.low;
+}
+
 void Report(const siginfo_t& fault, const void* machine_context) {
   const void* const address = fault.si_addr;
   const void* const stack_pointer = StackPointerOf(machine_context);
@@ -159,22 +170,47 @@ void Report(const siginfo_t& fault, const void* machine_context) {
 FormerActions& FormerActionsOf(int signal) { return signal == SIGSEGV ? g_former_segv : g_former_bus; }
 
 // `passed_on`: how many of them have had this fault already.
-void TakeFormerAction(int signal, std::size_t passed_on, siginfo_t* info, void* machine_context) {
-  const FormerActions& all = FormerActionsOf(signal);
+struct sigaction FormerAction(int signal, std::size_t passed_on) {
+  FormerActions& all = FormerActionsOf(signal);
   // acquire: the entries. Pairs with the release in AddFormerAction().
   const std::size_t count = all.count.load(std::memory_order_acquire);
   struct sigaction former = {};
   former.sa_handler = SIG_DFL;
-  if (passed_on < count) former = all.actions[count - 1 - passed_on];
+  if (passed_on >= count) return former;
+  const std::size_t index = count - 1 - passed_on;
+  // relaxed: it carries nothing; of two threads one takes it.
+  const bool once = (static_cast<unsigned>(all.actions[index].sa_flags) & static_cast<unsigned>(SA_RESETHAND)) != 0;
+  if (once && all.spent[index].exchange(true, std::memory_order_relaxed)) return former;
+  return all.actions[index];
+}
+
+bool IsFunction(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) != 0 || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+}
+
+// With the signals blocked that the kernel would have blocked for it. It may not come back.
+void CallFormerHandler(const struct sigaction& former, int signal, siginfo_t* info, void* machine_context) {
+  const sigset_t& interrupted = static_cast<const ucontext_t*>(machine_context)->uc_sigmask;
+  pthread_sigmask(SIG_BLOCK, &former.sa_mask, nullptr);  // The kernel puts the old mask back when we return.
+  if ((former.sa_flags & SA_NODEFER) != 0 && sigismember(&former.sa_mask, signal) == 0 &&
+      sigismember(&interrupted, signal) == 0) {
+    sigset_t only;
+    sigemptyset(&only);
+    sigaddset(&only, signal);
+    pthread_sigmask(SIG_UNBLOCK, &only, nullptr);
+  }
   if ((former.sa_flags & SA_SIGINFO) != 0) {
     former.sa_sigaction(signal, info, machine_context);
-    return;
-  }
-  if (former.sa_handler != SIG_DFL && former.sa_handler != SIG_IGN) {
+  } else {
     former.sa_handler(signal);
-    return;
   }
+}
+
+void TakeFormerAction(int signal, std::size_t passed_on, siginfo_t* info, void* machine_context) {
+  const struct sigaction former = FormerAction(signal, passed_on);
+  if (IsFunction(former)) return CallFormerHandler(former, signal, info, machine_context);
   const bool sent = info->si_code <= 0;  // By kill() and the like, not by a fault.
+  if (kHandlersAreOfTheProgram && !sent && !IsOnGuard(info->si_addr)) Report(*info, machine_context);
   if (sent && former.sa_handler == SIG_IGN) return;
   // We return, and the fault is repeated; a signal that was sent is sent once more.
   struct sigaction default_action = {};
@@ -188,7 +224,8 @@ void OnFault(int signal, siginfo_t* info, void* machine_context) {
   const void* const frame = __builtin_frame_address(0);
   const Handling outer = tls_handling;
   const bool passed_on_to_us = outer.info == info && frame < outer.frame;
-  if (!passed_on_to_us && info->si_code > 0) Report(*info, machine_context);
+  const bool first = !passed_on_to_us && info->si_code > 0;
+  if (first && (!kHandlersAreOfTheProgram || IsOnGuard(info->si_addr))) Report(*info, machine_context);
   errno = saved_errno;
   const std::size_t passed_on = passed_on_to_us ? outer.passed_on + 1 : 0;
   tls_handling = {.info = info, .frame = frame, .passed_on = passed_on};
@@ -201,14 +238,20 @@ bool IsOurs(const struct sigaction& action) {
 }
 
 bool AreTheSame(const struct sigaction& a, const struct sigaction& b) {
-  return (a.sa_flags & SA_SIGINFO) == (b.sa_flags & SA_SIGINFO) &&
+  for (int signal = 1; signal < NSIG; ++signal) {
+    if (sigismember(&a.sa_mask, signal) != sigismember(&b.sa_mask, signal)) return false;
+  }
+  return a.sa_flags == b.sa_flags &&
          ((a.sa_flags & SA_SIGINFO) != 0 ? a.sa_sigaction == b.sa_sigaction : a.sa_handler == b.sa_handler);
 }
 
 // By one thread at a time. False: there are too many others.
 bool AddFormerAction(FormerActions* all, const struct sigaction& former) {
   const std::size_t count = all->count.load(std::memory_order_relaxed);  // Only we write it.
-  if (count != 0 && AreTheSame(all->actions[count - 1], former)) return true;
+  if (count != 0 && AreTheSame(all->actions[count - 1], former)) {
+    all->spent[count - 1].store(false, std::memory_order_relaxed);  // As in FormerAction().
+    return true;
+  }
   if (count == FormerActions::kMost) return false;
   all->actions[count] = former;
   // release: the entry. Pairs with the acquire in TakeFormerAction().
@@ -226,7 +269,7 @@ void PutInFront(int signal) {
   }
   struct sigaction action = {};
   action.sa_sigaction = OnFault;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK | (found.sa_flags & SA_RESTART);
   sigemptyset(&action.sa_mask);
   sigaction(signal, &action, nullptr);
 }

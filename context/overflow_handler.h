@@ -11,10 +11,15 @@
 //     weft: stack overflow in fiber parser (id 42), stack size 131072 bytes, stack [0x7f..., 0x7f...), fault at 0x7f...
 //     <backtrace>
 //
-// to stderr. Any other fault in a fiber gives one line with the fiber's name; if it lies on the guard of another stack,
-// the line says so, and a backtrace follows. Then, and at once for a fault outside of fibers, the handler takes the
-// former action: it calls a handler, or restores the default, so that the repeated fault ends the process by its signal
-// (and dumps core where it happened).
+// to stderr; so it does for one on the guard of another stack, and says so. Then, and at once for all other faults, the
+// handler takes the former action: it calls a handler, or restores the default, so that the repeated fault ends the
+// process by its signal (and dumps core where it happened). If that was the default, a fault in a fiber gives a line
+// with the fiber's name before. One that a handler of the program's gets gives none: it may be no error (the write
+// barrier of a garbage collector, a trap of a WebAssembly engine).
+//
+// A former handler finds what the kernel would give it: SA_SIGINFO's arguments, sa_mask and the signal blocked (not by
+// SA_NODEFER), so that it may leave by longjmp(); SA_RESETHAND makes it run once; SA_RESTART holds. Only the stack is
+// the alternate one in any case, where the thread has one.
 //
 // Handlers of others. A handler installed before ours runs after our message. One installed later, as by
 // google::InstallFailureSignalHandler() after StartRuntime(), replaces ours and mostly runs on the exhausted stack, so
@@ -27,6 +32,7 @@
 // Invariants
 //   OH1  A fault is passed on to each former action at most once, the latest first: a handler installed over ours may
 //        call ours as its own former one, and then the one before it runs.
+//   OH2  A former action with SA_RESETHAND is taken once, until the program installs it anew: `spent`.
 //
 // Everything in the handler is async-signal-safe, save backtrace() and backtrace_symbols_fd(): these were called once
 // before, so that their library is loaded, and they come after the message.

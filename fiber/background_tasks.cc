@@ -24,6 +24,7 @@ void BackgroundTasks::Wait() {
 }
 
 bool BackgroundTasks::Wait(Deadline deadline) {
+  if (deadline.is_none() && !scope_.core_.CheckWillEnd("BackgroundTasks")) return false;
   std::unique_lock lock(mutex_);
   return none_left_.wait(
       lock, [this] { return count_ == 0; }, deadline);

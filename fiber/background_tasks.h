@@ -19,7 +19,8 @@
 // Lifetime: may be destroyed by anyone who knows that nobody will call it any more, in the middle of tasks that run.
 // Errors: an exception of a task is logged and ends that task. Start() throws what copying or moving the callable
 // throws, and has done nothing then.
-// TerminateRuntime() waits for tasks as for other fibers, and names those that do not end: Wait() never returns then.
+// TerminateRuntime() waits for tasks as for other fibers, and names those that do not end. Wait() and the destructor
+// then end the process, with a line that names a task; in the destructors of static objects they only write it.
 //
 // Invariants
 //   BT1  A task, even a refused one, is counted from before it may run until its callable has been destroyed.

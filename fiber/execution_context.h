@@ -134,7 +134,10 @@ class FiberExecutionLocal {
  public:
   static_assert(!std::is_reference_v<T> && !std::is_const_v<T>, "FiberExecutionLocal<T>: T is a plain object type");
 
-  FiberExecutionLocal() : slot_(FiberExecutionContext::LocalSlots().Acquire()) {}
+  FiberExecutionLocal() : slot_(FiberExecutionContext::LocalSlots().Acquire()) {
+    static const bool is_pinned = (fiber::PinLibraryOfLocal(reinterpret_cast<const void*>(&DestroyValue)), true);
+    static_cast<void>(is_pinned);
+  }
   ~FiberExecutionLocal() { FiberExecutionContext::LocalSlots().Release(slot_); }
 
   FiberExecutionLocal(const FiberExecutionLocal&) = delete;
@@ -184,6 +187,8 @@ class FiberExecutionLocal {
     void (*deleter)(T*);
   };
 
+  static void DestroyValue(FiberExecutionContext::Header* header) { delete static_cast<Value*>(header); }
+
   WEFT_NOINLINE T* Make(FiberExecutionContext& context, FiberExecutionContext::Slot& slot) const {
     const void* const self = FiberExecutionContext::Caller();
     // relaxed: only the caller writes what is equal to itself.
@@ -198,7 +203,7 @@ class FiberExecutionLocal {
     auto* const made = new Value;
     made->serial = slot_.serial;
     made->object = &made->value;
-    made->destroy = [](FiberExecutionContext::Header* header) { delete static_cast<Value*>(header); };
+    made->destroy = &DestroyValue;
     context.Adopt(slot, made);
     return &made->value;
   }

@@ -104,7 +104,10 @@ class FiberLocal {
  public:
   static_assert(!std::is_reference_v<T> && !std::is_const_v<T>, "FiberLocal<T>: T is a plain object type");
 
-  FiberLocal() : slot_(fiber::detail::FiberLocalSlots().Acquire()) {}
+  FiberLocal() : slot_(fiber::detail::FiberLocalSlots().Acquire()) {
+    static const bool is_pinned = (fiber::PinLibraryOfLocal(reinterpret_cast<const void*>(&DestroyValue)), true);
+    static_cast<void>(is_pinned);
+  }
   ~FiberLocal() { fiber::detail::FiberLocalSlots().Release(slot_); }
 
   FiberLocal(const FiberLocal&) = delete;
@@ -129,6 +132,8 @@ class FiberLocal {
     return std::launder(reinterpret_cast<T*>(reinterpret_cast<std::byte*>(header) + kOffset));
   }
 
+  static void DestroyValue(Header* header) { Value(header)->~T(); }
+
   // T's constructor may use FiberLocals, wait and throw. So the value enters the table when it is whole.
   WEFT_NOINLINE T* Make(fiber::detail::FiberLocalTable& table) const {
     Header* header = table.Allocate(kOffset + sizeof(T), kAlignment);
@@ -141,7 +146,7 @@ class FiberLocal {
     } guard{table, header};
     T* value = ::new (static_cast<void*>(reinterpret_cast<std::byte*>(header) + kOffset)) T();
     guard.header = nullptr;
-    header->destroy = [](Header* h) { Value(h)->~T(); };
+    header->destroy = &DestroyValue;
     table.Adopt(slot_, header);
     return value;
   }

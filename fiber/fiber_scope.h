@@ -24,6 +24,8 @@
 // their making. One that lives elsewhere (in an object, say) is made with `nested = false`: it is in no other scope,
 // and any thread may destroy it.
 // Memory ordering: what a child did is visible after Wait().
+// A child that is unfinished when the runtime ends never runs again: Wait() and the destructor then end the process,
+// with a line that names it; the destructor of a static scope only writes it.
 #ifndef WEFT_FIBER_FIBER_SCOPE_H_
 #define WEFT_FIBER_FIBER_SCOPE_H_
 
@@ -135,6 +137,7 @@ class FiberScope {
   std::vector<std::exception_ptr> TakeExceptions() { return core_.TakeExceptions(); }
 
  private:
+  friend class BackgroundTasks;
   static constexpr const char* kSpawn = "FiberScope::Spawn";
 
   // A child that is being made.

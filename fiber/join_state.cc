@@ -12,6 +12,7 @@
 #include "weft/scheduling_group/cancel_lock.h"
 #include "weft/scheduling_group/describe_fiber.h"
 #include "weft/scheduling_group/forked_child.h"
+#include "weft/scheduling_group/lost_fibers.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/wait_access.h"
@@ -63,6 +64,7 @@ WaitResult JoinState::Await(Deadline deadline, const char* function) {
   CheckMayAwait(function);
   // Without a deadline the caller promises that the fiber has ended.
   if (!deadline.is_none()) return WaitAccess::Wait(ended, deadline, synchronization::Interruptible::kResult);
+  if (!CheckWillEnd(function)) return WaitResult::kNotified;
   const synchronization::UnendedWait named(function);
   JoinState* const joiner = self != nullptr && !ended.IsSet() ? OfFiber(self) : nullptr;
   if (joiner == nullptr) return WaitAccess::Wait(ended, deadline, synchronization::Interruptible::kYes);
@@ -75,6 +77,7 @@ WaitResult JoinState::Await(Deadline deadline, const char* function) {
 
 void JoinState::AwaitUncancelled(const char* function) noexcept {
   CheckMayAwait(function);
+  if (!CheckWillEnd(function)) return;
   const synchronization::UnendedWait named(function);
   WaitAccess::WaitUncancelled(ended);
 }
@@ -83,6 +86,15 @@ void JoinState::CheckMayAwait(const char* function) const {
   const FiberEntity* const self = scheduling_group::CurrentFiber();
   WEFT_CHECK(self == nullptr || self->id() != id, function, ": ", Describe(), " joins itself");
   if (!ended.IsSet()) scheduling_group::CheckNotForkedChild(function);
+}
+
+bool JoinState::CheckWillEnd(const char* function) const {
+  if (ended.IsSet() || !scheduling_group::LostFibers::Any()) return true;
+  // acquire: the fiber. Pairs with the release in OnMade(). Its entity is another fiber's once it has ended.
+  const FiberEntity* const fiber = scope.owner.load(std::memory_order_acquire);
+  if (fiber == nullptr || fiber->id() != id || !scheduling_group::LostFibers::Has(fiber)) return true;
+  scheduling_group::LostFibers::Fail(function, Describe());
+  return false;
 }
 
 // noexcept: it needs memory only where the process is to end.

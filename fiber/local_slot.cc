@@ -8,7 +8,11 @@
 #include <functional>
 #include <mutex>
 
+#include "weft/base/pin_library.h"
+
 namespace weft::fiber {
+
+void PinLibraryOfLocal(const void* function) noexcept { static_cast<void>(base::PinLibraryOf(function)); }
 
 LocalSlot LocalSlotRegistry::Acquire() {
   const std::scoped_lock lock(mutex_);

@@ -21,6 +21,10 @@ struct LocalSlot {
   std::uint32_t index = 0;
 };
 
+// A variable's values are ended by functions of the library that has it, when fibers, threads or contexts end: that
+// library stays in memory from now on (base/pin_library.h).
+void PinLibraryOfLocal(const void* function) noexcept;
+
 class LocalSlotRegistry {
  public:
   LocalSlotRegistry() = default;

@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "weft/base/check.h"
@@ -291,8 +292,8 @@ void LoopDriver::WaitInPoll(TimePoint until) {
   }
   pollfd entry{.fd = descriptor_.get(), .events = POLLIN, .revents = 0};
   const bool retries = has_test_time_ && group().HasFibersWithoutStack();
-  static_cast<void>(
-      ::poll(&entry, 1, retries ? static_cast<int>(kRetryStackEvery.count()) : -1));  // A signal: look again.
+  const int found = ::poll(&entry, 1, retries ? static_cast<int>(kRetryStackEvery.count()) : -1);
+  WEFT_CHECK(found >= 0 || errno == EINTR, "FiberLoop: poll fails with error ", errno);  // EINTR: look again.
   if (has_test_time_) base::TestTime::EndWait(&test_wait_, base::Waits::kRunner);
   worker_.WakeUp();
   LeavePoller();

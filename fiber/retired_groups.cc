@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "weft/numa/node_memory.h"
+#include "weft/scheduling_group/lost_fibers.h"
+#include "weft/scheduling_group/worker_life.h"
 
 namespace weft::fiber::detail {
 
@@ -57,17 +59,20 @@ std::unique_ptr<SchedulingGroup> RetiredGroups::ReuseOrMake(const SchedulingGrou
 }
 
 void RetiredGroups::Retire(std::vector<std::unique_ptr<SchedulingGroup>> groups, std::size_t unfinished) {
-  auto& list = unfinished == 0 ? closed_ : with_unfinished_fibers_;
+  const bool closes = unfinished == 0 && !scheduling_group::LeftThreads::Any();
+  auto& list = closes ? closed_ : with_unfinished_fibers_;
   for (auto& group : groups) {
     group->SetIdleHook({});
-    if (unfinished == 0) {
+    if (closes) {
       group->Close();
     } else {
+      group->Abandon();
       (void)group->stacks().Trim(0);
     }
     list.push_back(std::move(group));
   }
   unfinished_fibers_ += unfinished;
+  if (unfinished != 0) scheduling_group::LostFibers::Add(unfinished);
 }
 
 }  // namespace weft::fiber::detail

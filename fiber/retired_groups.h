@@ -7,7 +7,8 @@
 //
 // A group without unfinished fibers is closed: the memory of its queues, worker slots and stacks goes back. Its last
 // kilobyte and its poller are used again by the next runtimes, whatever their options: descriptors that outlive a
-// runtime refer to the poller (io/reactor.h). Groups with unfinished fibers stay as they are, and never run again.
+// runtime refer to the poller (io/reactor.h). Groups with unfinished fibers stay as they are, and never run again; so
+// do those that end while a thread lives that was left behind.
 //
 // Invariant
 //   RT6  A child forked while no runtime ran uses no group of the parent's runtimes: it shares their pollers with the
@@ -41,7 +42,8 @@ class RetiredGroups {
   std::unique_ptr<scheduling_group::SchedulingGroup> ReuseOrMake(
       const scheduling_group::SchedulingGroup::Options& options);
 
-  // The groups of a runtime, in which so many fibers are left behind. Their workers have ended.
+  // The groups of a runtime, in which so many fibers are left behind. Their workers have ended, or have been left
+  // behind (WL3 in scheduling_group/worker_life.h).
   void Retire(std::vector<std::unique_ptr<scheduling_group::SchedulingGroup>> groups, std::size_t unfinished);
 
   // In all runtimes so far.

@@ -17,6 +17,8 @@
 
 #include "weft/fiber/runtime.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdio>
@@ -31,12 +33,14 @@
 #include <vector>
 
 #include "weft/base/check.h"
+#include "weft/base/pin_library.h"
 #include "weft/fiber/blocking_limits.h"
 #include "weft/fiber/retired_groups.h"
 #include "weft/fiber/runtime_flags.h"
 #include "weft/fiber/runtime_hooks.h"
 #include "weft/fiber/runtime_instance.h"
 #include "weft/fiber/runtime_plan.h"
+#include "weft/numa/affinity.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/driven_groups.h"
 #include "weft/scheduling_group/forked_child.h"
@@ -77,6 +81,8 @@ constinit std::atomic<Phase> phase{Phase::kStopped};
 
 // If no runtime ran, the child may have one of its own.
 void AfterForkInChild() {
+  // The child of a fiber has inherited its worker's CPUs.
+  if (scheduling_group::CurrentWorker() != nullptr) numa::RunWhereTheFirstThreadOf(::getppid());
   if (phase.load(std::memory_order_relaxed) == Phase::kStopped) {
     scheduling_group::ForgetOtherThreadsSections();
     detail::RetiredGroups::BelongToParent();
@@ -93,6 +99,9 @@ void AfterForkInChild() {
 template <class Answer, class Ask>
 Answer AskRuntime(const char* caller, Answer if_none, Ask ask) {
   const scheduling_group::OutsideSection section;
+  // A worker that was left behind is in no section, and its runtime has ended.
+  const SchedulingGroup* const own = scheduling_group::CurrentGroup();
+  if (own != nullptr && own->stopping()) return if_none;
   // acquire: the object.  Pairs with the release in Publish().
   if (const RuntimeInstance* runtime = detail::the_runtime.load(std::memory_order_acquire)) return ask(*runtime);
   scheduling_group::CheckRuntimeHasRun(caller);
@@ -107,10 +116,19 @@ void CheckGroup(const char* caller, std::size_t group, std::size_t count) {
 
 void detail::EnsureRuntimeHooks() {
   static std::once_flag hooks_installed;
-  std::call_once(hooks_installed, [] { InstallRuntimeHooks(&AfterForkInChild); });
+  std::call_once(hooks_installed, [] {
+    base::PinThisLibrary();  // By the caller, who may be in dlopen(), before there are threads that it may wait for.
+    InstallRuntimeHooks(&AfterForkInChild);
+  });
 }
 
 namespace {
+
+// Those that have ended while a thread lived that was left behind (WL3 in scheduling_group/worker_life.h). RT1.
+std::vector<std::unique_ptr<RuntimeInstance>>& KeptRuntimes() {
+  static auto* const kept = new std::vector<std::unique_ptr<RuntimeInstance>>;
+  return *kept;
+}
 
 enum class Started {
   kYes,
@@ -189,6 +207,7 @@ Started TryStart(const Options& options, std::string* error) {
     std::optional<RuntimePlan> planned = Plan(options, error);
     impossible = !planned.has_value();
     if (impossible) return false;
+    KeptRuntimes().reserve(KeptRuntimes().size() + 1);
     runtime = std::make_unique<RuntimeInstance>(options);
     return runtime->Start(options, *std::move(planned), error);
   });
@@ -218,14 +237,22 @@ std::size_t TerminateRuntime() {
   WEFT_CHECK(phase.compare_exchange_strong(expected, Phase::kChanging, std::memory_order_acquire),
              "TerminateRuntime: the runtime does not run (or is starting or ending just now)");
   // relaxed: the phase carries it.
-  const std::unique_ptr<RuntimeInstance> runtime(detail::the_runtime.load(std::memory_order_relaxed));
+  std::unique_ptr<RuntimeInstance> runtime(detail::the_runtime.load(std::memory_order_relaxed));
   const std::size_t unfinished = runtime->Terminate();
+  KeptRuntimes().push_back(std::move(runtime));
+  if (RuntimeInstance::MayBeDestroyed()) KeptRuntimes().clear();
   phase.store(Phase::kStopped, std::memory_order_release);  // Pairs with the acquire in StartRuntime().
   return unfinished;
 }
 
 // acquire: what was done before StartRuntime() returned.  Pairs with the release there.
 bool IsRuntimeRunning() noexcept { return phase.load(std::memory_order_acquire) == Phase::kRunning; }
+
+void UnbindThread() {
+  WEFT_CHECK(scheduling_group::CurrentWorker() == nullptr,
+             "UnbindThread: called in a fiber, whose worker has its CPUs");
+  numa::RunWhereTheFirstThreadOf(::getpid());
+}
 
 std::size_t GetSchedulingGroupCount() {
   return AskRuntime("GetSchedulingGroupCount", std::size_t{0},

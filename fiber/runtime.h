@@ -45,7 +45,12 @@ void StartRuntime(const Options& options);
 
 // Waits for the fibers to end, up to Options::terminate_timeout, and stops the workers. Returns how many fibers have
 // not finished; each is logged with its name and id and what it was doing. 0 is the regular end. Unfinished fibers
-// never run again; their stacks and their groups stay in memory.
+// never run again; their stacks and their groups stay in memory. A wait without a deadline for the end of one ends the
+// process (docs/pitfalls.md, "`exit` and the end of `main`").
+//
+// A fiber that blocks its worker's thread (in read(2), or a loop) has a second more. Then it is logged with its worker,
+// and left behind with the thread, which ends when the fiber suspends or returns. Until then it starts no fibers, and
+// what runtimes free at their end stays in memory. So is a timer's callback that blocks the timer thread.
 //
 // From its beginning until the next StartRuntime() has returned, plain threads start no fibers or timers
 // (StartFiberDetached returns false, SetFiberTimer 0); fibers may go on starting fibers. Timers do not fire any more,
@@ -59,6 +64,11 @@ std::size_t TerminateRuntime();
 
 // Whether there is one. Any thread.
 bool IsRuntimeRunning() noexcept;
+
+// Lets the calling thread run wherever the process's first thread may. For a thread that a fiber has started, or a
+// library in its name: it has inherited the CPUs of the fiber's worker. (In a process that a fiber forks this happens
+// by itself; one that it starts by posix_spawn() inherits them.) Ends the process if a fiber calls it.
+void UnbindThread();
 
 // The calls below: any thread and any fiber, at any time. Before the first runtime they abort and name themselves;
 // when one has ended they answer 0 (no groups, no counts, no node), until the next one runs.

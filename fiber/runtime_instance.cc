@@ -8,16 +8,19 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/base/log.h"
 #include "weft/fiber/fiber_limiter.h"
 #include "weft/fiber/group_options.h"
 #include "weft/fiber/retired_groups.h"
 #include "weft/fiber/start_fiber.h"
 #include "weft/fiber/unfinished_fibers.h"
+#include "weft/scheduling_group/describe_fiber.h"
 #include "weft/scheduling_group/drain.h"
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/slice_limits.h"
+#include "weft/scheduling_group/worker_life.h"
 
 namespace weft::fiber::detail {
 
@@ -103,15 +106,21 @@ void RuntimeInstance::Publish() noexcept {
   scheduling_group::SetGroups(group_pointers_);
 }
 
-void RuntimeInstance::StopWorkers() {
+void RuntimeInstance::StopWorkers(Deadline give_up) {
   for (const auto& group : groups_) group->Stop();
-  for (const auto& team : teams_) team->Join();
+  for (const auto& team : teams_) {
+    for (const scheduling_group::LeftWorker& left : team->Join(give_up)) {
+      WEFT_LOG(ERROR, "TerminateRuntime: ", scheduling_group::DescribeFiber(left.fiber_name, left.fiber_id),
+               " neither suspends nor ends: it blocks worker ", left.worker, " of scheduling group ", left.group,
+               " (thread ", left.thread_id, "), which is left behind");
+    }
+  }
 }
 
 // After Terminate() there is nothing left to do.
 RuntimeInstance::~RuntimeInstance() {
   if (groups_.empty()) return;
-  StopWorkers();
+  StopWorkers(Deadline::None());
   timers_.clear();
   scheduling_group::WaitForOutsideSections();  // The poller's watch may be in one.
   Retire(/*unfinished=*/0);
@@ -124,6 +133,8 @@ bool RuntimeInstance::Drain() {
 
 std::size_t RuntimeInstance::Terminate() {
   timer::TimerDriver* const test_clock = timer::TimerDriver::Current();
+  using Clock = std::chrono::steady_clock;  // Threads come back on the wall, also under a test clock.
+  const Deadline give_up = Deadline::After(terminate_timeout_ + grace_for_threads, Clock::now());
   drain_deadline_ = Deadline(terminate_timeout_);
   if (test_clock != nullptr) test_clock->BeginDrain(drain_deadline_, terminate_timeout_);
   RefuseOutsiders(true);
@@ -132,20 +143,23 @@ std::size_t RuntimeInstance::Terminate() {
   for (const auto& timer : timers_) timer->DropCallbacks();
 
   if (!Drain()) WarnOfFibersAlive(group_pointers_, terminate_timeout_);
-  for (const auto& timer : timers_) timer->Stop();
+  for (const auto& timer : timers_) timer->Stop(give_up);
   // A timer thread may have started a fiber for a callback that was due, as its last act.
   const bool drained = Drain();
   if (test_clock != nullptr) test_clock->EndDrain();
 
-  StopWorkers();
+  // Where no fiber is left the workers come back by themselves.
+  StopWorkers(drained ? Deadline::None() : std::max(give_up, Deadline::After(grace_for_threads, Clock::now())));
   the_runtime.store(nullptr, std::memory_order_relaxed);  // SetGroups() has a fence.
   scheduling_group::SetGroups({});                        // And waits (RT3).
   const std::size_t unfinished = drained ? 0 : ReportUnfinishedFibers(group_pointers_);
-  timers_.clear();
+  for (const auto& timer : timers_) timer->Retire();
   Retire(unfinished);
   RefuseOutsiders(false);
   return unfinished;
 }
+
+bool RuntimeInstance::MayBeDestroyed() { return !scheduling_group::LeftThreads::Any(); }
 
 void RuntimeInstance::Retire(std::size_t unfinished) {
   RetiredGroups::Get().Retire(std::move(groups_), unfinished);

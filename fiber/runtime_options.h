@@ -87,7 +87,8 @@ struct Options {
   // How long a plain thread that starts a fiber waits for room when too many are queued, before it gets `false`.
   std::chrono::milliseconds start_timeout{2000};
 
-  // How long TerminateRuntime() waits for fibers to end, before it reports those that are left and stops without them.
+  // How long TerminateRuntime() waits for fibers to end, before it reports those that are left and stops without them;
+  // threads that do not come back then have a second more.
   std::chrono::milliseconds terminate_timeout{5000};
 
   // The limits of fiber_limiter.h. How long ready fibers may wait for a worker before new work is refused; 0: no limit.

@@ -9,6 +9,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/log.h"
+#include "weft/scheduling_group/lost_fibers.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/wait_access.h"
@@ -28,6 +29,7 @@ ScopeCore::ScopeCore(ScopePolicy policy, std::size_t limit, bool nested)
 }
 
 ScopeCore::~ScopeCore() {
+  if (lost_) return;
   WEFT_CHECK(children_.live() == 0, "FiberScope: a fiber was spawned while the scope was destroyed");
   timer_.Disarm();
   if (owner_ == nullptr) return;
@@ -159,9 +161,20 @@ void ScopeCore::CancelAndAwait() noexcept {
   AwaitLast();
 }
 
-// False: no child is left.
+bool ScopeCore::CheckWillEnd(const char* waiter) noexcept {
+  if (lost_) return false;
+  if (!scheduling_group::LostFibers::Any()) return true;
+  const FiberEntity* const child = children_.Find(&scheduling_group::LostFibers::Has);
+  if (child == nullptr) return true;
+  scheduling_group::LostFibers::Fail(waiter, child);
+  lost_ = true;
+  return false;
+}
+
+// False: no child is left, or nothing waits for them.
 bool ScopeCore::BeginAwait() noexcept {
   CheckMayAwait();
+  if (!CheckWillEnd("FiberScope")) return false;
   return children_.BeginWait();
 }
 

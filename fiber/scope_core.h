@@ -84,6 +84,9 @@ class ScopeCore : public scheduling_group::FiberOwner {
   void Await() noexcept;
   // The same; cancels what has not ended.
   void CancelAndAwait() noexcept;
+  // Before a wait without a deadline: ends the process if a child is lost (scheduling_group/lost_fibers.h). False: one
+  // is, inside exit(): then nothing waits for the children.
+  [[nodiscard]] bool CheckWillEnd(const char* waiter) noexcept;
   void ThrowFailure();
   bool Cancel() noexcept { return synchronization::Cancel(&node_); }
   ScopePolicy policy() const noexcept { return policy_; }
@@ -113,6 +116,7 @@ class ScopeCore : public scheduling_group::FiberOwner {
   void AwaitLast() noexcept;
 
   const ScopePolicy policy_;
+  bool lost_ = false;                               // CheckWillEnd() has said false
   bool awaits_ = false;                             // the owner, also in a hook that runs while it waits
   const std::size_t limit_;                         // 0: none
   scheduling_group::FiberEntity* owner_ = nullptr;  // in whose chain the node is

@@ -41,9 +41,10 @@ void CheckMayRefuse(const char* caller) {
   scheduling_group::CheckMayBeRefused(caller);
 }
 
-// nullptr: no runtime runs. Aborts if there is one without such a group.
+// nullptr: no runtime runs, or the caller's has ended. Aborts if there is one without such a group.
 SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
   SchedulingGroup* const current = scheduling_group::CurrentGroup();
+  if (current != nullptr && current->stopping()) return nullptr;  // Left behind when its runtime ended.
   if (wanted == kNearestSchedulingGroup && current != nullptr) return current;
   if (current != nullptr && current->driven() && wanted == static_cast<std::size_t>(current->id())) return current;
   const std::span<SchedulingGroup* const> groups = scheduling_group::AllGroups();

@@ -56,6 +56,7 @@ const char* WhatItDoes(const FiberEntity& fiber) {
     case FiberPhase::kParked:
       return "is parked: it waits or sleeps";
     case FiberPhase::kRunning:
+      return "blocks its thread, or computes";
     case FiberPhase::kDead:
       break;
   }

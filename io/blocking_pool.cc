@@ -4,7 +4,6 @@
 #include "weft/io/blocking_pool.h"
 
 #include <pthread.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "weft/base/check.h"
 #include "weft/base/log.h"
 #include "weft/base/test_time.h"
+#include "weft/numa/affinity.h"
 #include "weft/sync/wait_access.h"
 
 // Last: errno follows a fiber.
@@ -29,13 +29,6 @@ using synchronization::Interruptible;
 using synchronization::WaitAccess;
 using synchronization::WaitResult;
 using Steady = std::chrono::steady_clock;
-
-// A new thread inherits the CPUs of the worker that made it. If the kernel refuses others, it keeps them.
-void RunWhereTheMainThreadMay() {
-  unsigned long mask[1024];  // 65,536 CPUs; the kernel has 8,192 at most
-  const long bytes = ::syscall(SYS_sched_getaffinity, ::getpid(), sizeof(mask), mask);
-  if (bytes > 0) ::syscall(SYS_sched_setaffinity, 0, static_cast<std::size_t>(bytes), mask);
-}
 
 }  // namespace
 
@@ -252,7 +245,7 @@ void BlockingPool::OnThreadRefused(const char* why) noexcept {
 
 void BlockingPool::ThreadMain() noexcept {
   ::pthread_setname_np(::pthread_self(), "FiberBlocking");
-  RunWhereTheMainThreadMay();
+  numa::RunWhereTheFirstThreadOf(::getpid());  // It has inherited the CPUs of the worker that made it.
   Thread self;
   while (BlockingCall* const call = Next(&self)) Run(call);
 }

@@ -161,6 +161,10 @@ void ConnectRace::NoteFailure(std::error_code error) {
 }
 
 ConnectRace::Outcome ConnectRace::Win(Descriptor* socket) {
+  if (IsConnectedToItself(socket->fd())) {
+    NoteFailure(ErrnoCode(ECONNREFUSED));
+    return Outcome::kFailed;
+  }
   if (epoll_ >= 0 && socket->fd() >= 0) (void)::epoll_ctl(epoll_, EPOLL_CTL_DEL, socket->fd(), nullptr);
   winner_ = std::move(*socket);
   return Outcome::kConnected;

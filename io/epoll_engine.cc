@@ -54,7 +54,7 @@ std::size_t EpollEngine::Wait(bool block) {
 
 void EpollEngine::AwaitEvents() noexcept {
   pollfd epoll{.fd = epoll_, .events = POLLIN, .revents = 0};
-  (void)::poll(&epoll, 1, -1);
+  if (::poll(&epoll, 1, -1) < 0) WEFT_CHECK(errno == EINTR, "EpollEngine: poll fails with error ", errno);
 }
 
 bool EpollEngine::HasEvents() noexcept {

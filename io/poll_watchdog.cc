@@ -4,7 +4,6 @@
 #include "weft/io/poll_watchdog.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -20,15 +19,10 @@
 #include <unordered_map>
 
 #include "weft/base/check.h"
+#include "weft/numa/affinity.h"
 
 namespace weft::io {
 namespace {
-
-// The first I/O makes the thread, perhaps on a worker bound to a CPU. Lets it run where the process's first thread may.
-void BindWhereTheProcessMayRun() {
-  cpu_set_t cpus;
-  if (::sched_getaffinity(::getpid(), sizeof(cpus), &cpus) == 0) (void)::sched_setaffinity(0, sizeof(cpus), &cpus);
-}
 
 struct State {
   std::mutex mutex;                                          // Held while OnWatchdog() runs.
@@ -57,10 +51,15 @@ State& TheState() {
 
 void RunWatchdog(State* of_process, int epoll) {
   ::pthread_setname_np(::pthread_self(), "FiberWatchdog");
-  BindWhereTheProcessMayRun();
+  // The first I/O makes the thread, perhaps on a worker bound to a CPU.
+  numa::RunWhereTheFirstThreadOf(::getpid());
   for (;;) {
     epoll_event event;
-    if (::epoll_wait(epoll, &event, 1, -1) != 1) continue;
+    if (::epoll_wait(epoll, &event, 1, -1) != 1) {
+      WEFT_CHECK(errno == EINTR, "poll watchdog: epoll_wait fails with error ", errno,
+                 ": was its descriptor closed by somebody else?");
+      continue;
+    }
     std::lock_guard guard(of_process->mutex);
     const auto found = of_process->clients.find(event.data.fd);
     if (found != of_process->clients.end()) found->second->OnWatchdog();

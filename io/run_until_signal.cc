@@ -3,14 +3,21 @@
 
 #include "weft/io/run_until_signal.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/signalfd.h>
 #include <time.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 
 #include "weft/base/check.h"
+#include "weft/base/log.h"
+#include "weft/base/parker.h"
+#include "weft/io/poll_until.h"
 #include "weft/scheduling_group/park.h"
 
 namespace weft::io {
@@ -22,6 +29,38 @@ sigset_t EndSignals() noexcept {
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGTERM);
   return signals;
+}
+
+// Where a seccomp filter refuses sigtimedwait(2). Below 0: this is refused, too.
+int WaitBySignalFd(const sigset_t& signals, Deadline deadline) noexcept {
+  const int fd = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (fd < 0) return -1;
+  pollfd polled{.fd = fd, .events = POLLIN, .revents = 0};
+  int result = 0;
+  for (;;) {
+    const int ready = PollUntil(&polled, 1, deadline);
+    result = ready < 0 ? -1 : 0;
+    if (ready <= 0) break;
+    signalfd_siginfo info{};
+    const ssize_t got = ::read(fd, &info, sizeof(info));
+    result = got == sizeof(info) ? static_cast<int>(info.ssi_signo) : -1;
+    if (result > 0 || (errno != EAGAIN && errno != EINTR)) break;
+  }
+  ::close(fd);
+  return result;
+}
+
+// Nothing tells of the signals: they end the process, and this returns at the deadline.
+void WaitWithoutSignals(int error, Deadline deadline) noexcept {
+  WEFT_LOG(ERROR, "WaitForEndSignal: the system refuses both sigtimedwait(2), with error ", error,
+           ", and signalfd(2): SIGINT and SIGTERM end the process at once");
+  UnblockEndSignals();
+  base::Parker parker;
+  while (!deadline.expired()) {
+    if (deadline.is_none()) parker.Park();
+    const auto until = Deadline::After(deadline.remaining(), std::chrono::steady_clock::now());  // On the wall.
+    static_cast<void>(parker.ParkUntil(until.time_point()));
+  }
 }
 
 }  // namespace
@@ -53,7 +92,12 @@ int WaitForEndSignal(Deadline deadline) noexcept {
     const int signal =
         deadline.is_none() ? ::sigwaitinfo(&signals, nullptr) : ::sigtimedwait(&signals, nullptr, &timeout);
     if (signal > 0) return signal;
-    if (errno == EAGAIN && deadline.expired()) return 0;  // EINTR: another signal's handler has run.
+    if (errno == EAGAIN && deadline.expired()) return 0;
+    if (errno == EAGAIN || errno == EINTR) continue;  // EINTR: another signal's handler has run.
+    const int error = errno;
+    const int by_fd = WaitBySignalFd(signals, deadline);
+    if (by_fd < 0) WaitWithoutSignals(error, deadline);
+    return std::max(by_fd, 0);
   }
 }
 

@@ -42,7 +42,9 @@ BlockedEndSignals BlockEndSignals() noexcept;
 // The calling thread, which should be the same. A signal then has its default action, also one that has come meanwhile.
 // The threads that were started go on to block both.
 void UnblockEndSignals(BlockedEndSignals blocked = {.interrupt = true, .terminate = true}) noexcept;
-// A plain thread that blocks them. Returns the signal; 0: the deadline has passed.
+// A plain thread that blocks them. Returns the signal; 0: the deadline has passed. Where the system refuses
+// sigtimedwait(2) it waits by signalfd(2). If it refuses that, too, a line says so; both signals are then unblocked, so
+// that they end the process.
 int WaitForEndSignal(Deadline deadline = {}) noexcept;
 
 // Returns the signal; 0: the deadline has passed; -1: start() returned false.

@@ -43,6 +43,15 @@ std::error_code ConnectUnix(Descriptor* socket, const SocketAddress& address, De
 
 }  // namespace
 
+bool IsConnectedToItself(int fd) noexcept {
+  SocketAddress ends[2];
+  socklen_t sizes[2] = {SocketAddress::kCapacity, SocketAddress::kCapacity};
+  if (::getsockname(fd, ends[0].data(), &sizes[0]) != 0 || ::getpeername(fd, ends[1].data(), &sizes[1]) != 0)
+    return false;
+  for (int i = 0; i < 2; ++i) ends[i].set_size(sizes[i]);
+  return !ends[0].is_unix() && ends[0] == ends[1];
+}
+
 std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, Deadline deadline) {
   if (address.is_unix()) return ConnectUnix(socket, address, deadline);
   bool asked = false;
@@ -71,7 +80,13 @@ std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, 
     errno = error;
     return -1;
   };
-  return socket->RetryWrite(connect, deadline).error;
+  if (const std::error_code error = socket->RetryWrite(connect, deadline).error) return error;
+  bool is_itself = false;
+  static_cast<void>(socket->Once([&](int fd) {
+    is_itself = IsConnectedToItself(fd);
+    return 0;
+  }));
+  return is_itself ? ErrnoCode(ECONNREFUSED) : std::error_code();
 }
 
 std::error_code SetOption(int fd, int level, int option, int value) {

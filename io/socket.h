@@ -20,7 +20,11 @@ namespace weft::io {
 // Opens a non-blocking socket that exec closes; `type` is SOCK_STREAM or SOCK_DGRAM.
 [[nodiscard]] std::error_code OpenSocket(int family, int type, Descriptor* socket);
 
-// Connects and waits until it is connected. Fiber or thread.
+// Whether a TCP socket is connected to itself. A connect() to a port of this machine on which nobody listens may be
+// given that port as its own, and then meets itself; nobody could listen there as long as it is open.
+bool IsConnectedToItself(int fd) noexcept;
+
+// Connects and waits until it is connected. Fiber or thread. One that meets itself is refused; the caller closes it.
 [[nodiscard]] std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, Deadline deadline);
 
 std::error_code SetOption(int fd, int level, int option, int value);

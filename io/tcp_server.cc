@@ -13,6 +13,9 @@
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/lost_fibers.h"
+#include "weft/scheduling_group/scheduling_group.h"
 
 namespace weft::io {
 namespace {
@@ -104,6 +107,8 @@ bool TcpServer::Start() {
     std::lock_guard guard(mutex_);
     if (stopping_) return false;
     accepting_ = true;
+    const scheduling_group::SchedulingGroup* const group = scheduling_group::CurrentGroup();
+    if (group == nullptr || !group->driven()) runtimes_ended_ = scheduling_group::LostFibers::runtimes();
     context_ = FiberExecutionContext::Capture();
   }
   if (StartFiberDetached([this] { AcceptAll(); })) return true;

@@ -182,7 +182,8 @@ class TcpServer {
   TcpServer(TcpListener listener, ConnectionHandler handler);
   TcpServer(TcpListener listener, Handler handler, Options options);
   TcpServer(TcpListener listener, Handler handler);
-  // Stop() with a deadline that has passed.
+  // Stop() with a deadline that has passed. Of one that still serves when its runtime has ended: it ends the process,
+  // as does Stop(), with a line that says so; the destructor of a static one only writes it.
   ~TcpServer();
   TcpServer(const TcpServer&) = delete;
   TcpServer& operator=(const TcpServer&) = delete;
@@ -195,6 +196,10 @@ class TcpServer {
   // Returns when the last handler has returned; further calls return at once. Without a deadline it cancels no handler
   // and shuts no connection down. A cancellation point; what it then leaves running ends with the next call.
   void Stop(Deadline drain_until = {});
+
+  // Whether its runtime has ended while it served: its fibers never run again, and Stop() ends the process, or returns
+  // at once inside exit().
+  bool HasLostItsRuntime() const noexcept;
 
   SocketAddress local_address() const { return local_address_; }
   struct Counts {
@@ -271,7 +276,8 @@ class TcpServer {
   enum class Fate : std::uint8_t { kEnds, kEndsIfSilent, kTimedOut, kGoesOn };
   void Finish(Connections* connections, Fate fate, std::unique_lock<FiberMutex>* lock);
 
-  void CheckCanStop(const char* caller) const;
+  // False: its runtime has ended, and the process does.
+  bool CheckCanStop(const char* caller) const;
 
   // Under the lock.
   bool AllEnded() const { return !accepting_ && open_ == 0 && !sweeping_; }
@@ -306,6 +312,7 @@ class TcpServer {
   Connections connections_;
   std::size_t open_ = 0;
   bool accepting_ = false;
+  std::optional<std::uint64_t> runtimes_ended_;  // LostFibers::runtimes() at the start; none: it runs in a FiberLoop
   bool sweeping_ = false;
   bool stopping_ = false;    // accepts what waits and no more
   bool cut_ = false;         // the deadline of Stop() has passed

@@ -9,8 +9,10 @@
 #include <chrono>
 #include <mutex>
 
+#include "weft/base/str_cat.h"
 #include "weft/io/tcp_server.h"
 #include "weft/scheduling_group/forked_child.h"
+#include "weft/scheduling_group/lost_fibers.h"
 
 namespace weft::io {
 namespace {
@@ -32,21 +34,29 @@ void TcpServer::StopAcceptingLocked() {
 }
 
 bool TcpServer::StopAccepting(Deadline deadline) {
-  CheckCanStop("TcpServer::StopAccepting");
+  if (!CheckCanStop("TcpServer::StopAccepting")) return false;
   std::unique_lock lock(mutex_);
   StopAcceptingLocked();
   return changed_.wait(
       lock, [this] { return !accepting_; }, deadline);
 }
 
-void TcpServer::CheckCanStop(const char* caller) const {
+// Without the lock, which a fiber that never runs again may hold.
+bool TcpServer::HasLostItsRuntime() const noexcept {
+  return runtimes_ended_.has_value() && *runtimes_ended_ != scheduling_group::LostFibers::runtimes() && !AllEnded();
+}
+
+bool TcpServer::CheckCanStop(const char* caller) const {
   // A forked child has no workers to end the handlers, and shutting a socket down would hit the parent's too. Without
   // the lock, which one of the threads that the child does not have may hold.
   if (scheduling_group::IsForkedChild() && !AllEnded()) scheduling_group::CheckNotForkedChild(caller);
+  if (!HasLostItsRuntime()) return true;
+  scheduling_group::LostFibers::Fail(caller, base::StrCat("the server at ", local_address_.ToString()));
+  return false;
 }
 
 void TcpServer::Stop(Deadline drain_until) {
-  CheckCanStop("TcpServer::Stop");
+  if (!CheckCanStop("TcpServer::Stop")) return;
   std::unique_lock lock(mutex_);
   if (!shared_.draining.load(std::memory_order_relaxed)) {
     drain_began_ = std::chrono::steady_clock::now();

@@ -56,6 +56,12 @@ std::error_code BindThread(std::span<const int> cpus) {
   return {pthread_setaffinity_np(pthread_self(), set.bytes(), set.get()), std::generic_category()};
 }
 
+void RunWhereTheFirstThreadOf(pid_t process) noexcept {
+  unsigned long mask[1024];  // 65,536 CPUs; the kernel has 8,192 at most
+  const long bytes = ::syscall(SYS_sched_getaffinity, process, sizeof(mask), mask);
+  if (bytes > 0) ::syscall(SYS_sched_setaffinity, 0, static_cast<std::size_t>(bytes), mask);
+}
+
 int CurrentCpu() { return sched_getcpu(); }
 
 std::vector<int> ThreadCpus() {
@@ -63,7 +69,9 @@ std::vector<int> ThreadCpus() {
   // The kernel refuses a set smaller than its own number of possible CPUs: try larger ones.
   for (int capacity = 1024; capacity <= kMaxCpuId + 1; capacity *= 2) {
     CpuSet set(capacity);
-    if (pthread_getaffinity_np(pthread_self(), set.bytes(), set.get()) != 0) continue;
+    const int error = pthread_getaffinity_np(pthread_self(), set.bytes(), set.get());
+    if (error == EINVAL) continue;
+    if (error != 0) break;
     for (int cpu = 0; cpu < capacity; ++cpu) {
       if (CPU_ISSET_S(static_cast<std::size_t>(cpu), set.bytes(), set.get())) cpus.push_back(cpu);
     }

@@ -10,6 +10,8 @@
 #ifndef WEFT_NUMA_AFFINITY_H_
 #define WEFT_NUMA_AFFINITY_H_
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <span>
 #include <system_error>
@@ -19,6 +21,10 @@ namespace weft::numa {
 
 // The calling thread runs on these CPUs only, from the return on.
 [[nodiscard]] std::error_code BindThread(std::span<const int> cpus);
+
+// The calling thread, which may have inherited the CPUs of a bound one, runs where the first thread of that process
+// may. If the kernel refuses, it keeps its CPUs. Async-signal-safe.
+void RunWhereTheFirstThreadOf(pid_t process) noexcept;
 
 // The CPUs of the calling thread's mask and its cgroup's cpuset, sorted; empty if the kernel does not say.
 std::vector<int> ThreadCpus();

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <set>
@@ -195,11 +197,24 @@ Topology FlatTopology(const std::vector<int>& cpus) {
   return topology;
 }
 
+std::vector<int> OnlineCpus() {
+  std::ifstream file("/sys/devices/system/cpu/online");
+  const auto cpus = ParseCpuList(std::string(std::istreambuf_iterator<char>(file), {}));
+  return cpus.has_value() && !cpus->empty() ? *cpus : std::vector<int>{0};  // One thread can run in any case.
+}
+
 }  // namespace
 
 Topology Topology::Detect() {
   std::vector<int> allowed = ThreadCpus();
-  if (allowed.empty()) allowed.push_back(0);  // Where even this fails, one thread can still run.
+  if (allowed.empty()) {  // hwloc would ask again and again.
+    allowed = OnlineCpus();
+    WEFT_LOG(WARNING, "the system refuses sched_getaffinity(2): this machine is taken for one node with the CPUs ",
+             FormatCpuList(allowed), ", all of them ours");
+    Topology topology = FlatTopology(allowed);
+    topology.cpu_quota = ReadCpuQuota();
+    return topology;
+  }
   Topology topology;
   const HwlocTopology source = NewHwloc();
   // With nodes whose memory we may not use (cpuset.mems): our CPUs are beside them all the same.

@@ -6,6 +6,7 @@
 // GroupAttention: a byte of a scheduling group that its workers read before they take a fiber. It is 0, but for
 //
 //   kStopping   the group stops: its workers take no fiber any more
+//   kAbandoned  it has stopped for good, with fibers that have not ended (lost_fibers.h)
 //   kWatched    what fibers do before they leave their worker is watched: some fiber has a hook (fiber/fiber_hooks.h),
 //               or there are limits for running without a switch (slice_limits.h)
 //
@@ -34,12 +35,15 @@ class GroupAttention {
   GroupAttention(const GroupAttention&) = delete;
   GroupAttention& operator=(const GroupAttention&) = delete;
 
-  // acquire, both: pairs with the release in SetStopping(). kWatched carries nothing.
+  // acquire, all: pairs with the release in the functions below. kWatched carries nothing.
   bool any() const noexcept { return bits_.load(std::memory_order_acquire) != 0; }
   bool stopping() const noexcept { return (bits_.load(std::memory_order_acquire) & kStopping) != 0; }
 
-  // release: what the caller did before.
+  bool abandoned() const noexcept { return (bits_.load(std::memory_order_acquire) & kAbandoned) != 0; }
+
+  // release, all: what the caller did before.
   void SetStopping() noexcept { bits_.fetch_or(kStopping, std::memory_order_release); }
+  void SetAbandoned() noexcept { bits_.fetch_or(kAbandoned, std::memory_order_release); }
   void ClearStopping() noexcept { bits_.fetch_and(static_cast<std::uint8_t>(~kStopping), std::memory_order_release); }
 
  private:
@@ -47,6 +51,7 @@ class GroupAttention {
   friend void UnwatchLeaving() noexcept;
   static constexpr std::uint8_t kStopping = 1;
   static constexpr std::uint8_t kWatched = 2;
+  static constexpr std::uint8_t kAbandoned = 4;
 
   std::atomic<std::uint8_t> bits_{0};
 };

@@ -13,7 +13,7 @@ namespace weft::scheduling_group {
 
 bool SchedulingGroup::Start(FiberEntity* fiber) {
   WorkerBase* caller = CurrentWorker();
-  if (caller == nullptr && start_gate_.refusing()) [[unlikely]] {
+  if (RefusesStartOf(caller)) [[unlikely]] {
     return false;
   }
   SamplePush(caller, fiber);
@@ -28,7 +28,7 @@ bool SchedulingGroup::Start(FiberEntity* fiber) {
 }
 
 bool SchedulingGroup::StartBatch(FiberEntity* const* fibers, std::size_t count) {
-  if (CurrentWorker() == nullptr && start_gate_.refusing()) return false;
+  if (RefusesStartOf(CurrentWorker())) return false;
   if (policy().Full() && !WaitBeforeBatch(*this)) return false;
   // The batch is accepted as a whole: fibers beyond the ring's capacity wait in the overflow list.
   ReadyBatch(fibers, count, ReadyReason::kStarted);

@@ -90,10 +90,13 @@ class SchedulingGroup : public numa::NodeAllocated {
   void Ready(FiberEntity* fiber, ReadyReason reason);
   void ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason);
 
-  // From now on Start() refuses threads other than workers.
+  // From now on Start() refuses threads other than workers; after Stop() all.
   void RefuseNewFibers() { start_gate_.Refuse(); }
   // Wakes all workers. Each ends at its next visit to the scheduler, and leaves ready fibers where they are.
   void Stop();
+  // After Stop(), when the workers have ended, or were left behind: its unfinished fibers never run (lost_fibers.h).
+  void Abandon() { attention_.SetAbandoned(); }
+  bool abandoned() const noexcept { return attention_.abandoned(); }
   // Frees the memory of its parts. After Stop(), when all workers are joined, no fiber is left, and all OutsideSections
   // that found it open have ended. Later only these functions, stopping(), id() and idle_poller() may be called.
   void Close();
@@ -217,6 +220,9 @@ class SchedulingGroup : public numa::NodeAllocated {
     GroupStacks stacks;
   };
 
+  WEFT_ALWAYS_INLINE bool RefusesStartOf(const WorkerBase* caller) const noexcept {
+    return start_gate_.refusing() && (caller == nullptr || stopping());
+  }
   WEFT_ALWAYS_INLINE FiberEntity* PopNow(unsigned worker);
   FiberEntity* PollAndPop(unsigned worker);
   void EndWaitElsewhere();

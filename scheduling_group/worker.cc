@@ -40,18 +40,22 @@ Worker::~Worker() {
   context::DestroyContext(&loop_);
 }
 
-void Worker::Run() {
+bool Worker::Run() {
   context::InitThreadState(this);
   context::InitThreadContext(&loop_);
   SetCurrentWorker(this);
+  WorkerLife& life = group->worker_slot(index).life;
+  life.Begin(&current);
   const base::RunsInTestTime runs;
   while (FiberEntity* fiber = NextFiber()) {
     CheckOverflowHandlerAtTimes();
     SwitchTo(nullptr, SwitchReason::kNothing, fiber);
   }
+  const bool in_time = life.BeginEnd();
   stacks_.Clear();
   SetCurrentWorker(nullptr);
   context::DestroyContext(&loop_);
+  return in_time;
 }
 
 WEFT_NOINLINE FiberEntity* Worker::FindFiber() { return TryNextFiber(); }
@@ -111,6 +115,7 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
       group->Ready(fiber, ReadyReason::kDisplaced);
       break;
     case SwitchReason::kEnded:
+      if (group->stopping() && !is_driven && !group->worker_slot(index).life.MayRetireFiber()) break;  // WL1
       GiveStackBack(fiber);
       WorkerCounters::Add(counters().finished);
       Retire(fiber);

@@ -21,7 +21,8 @@
 //   W2  Between a switch and FinishSwitch() nothing happens on the worker that could switch again.
 //   W3  After a switch a fiber may be on another worker, which SwitchContext() returns: no pointer to a worker outlives
 //       a switch.
-//   W4  A worker without a fiber does what idle_loop.h says, and ends when told to stop.
+//   W4  A worker without a fiber does what idle_loop.h says, and ends when told to stop. In time, or it is left behind
+//       (worker_life.h): then its fiber, if it ends after all, is not retired.
 //
 // Rejected: sched_yield() on the way to sleep, or between failed searches, see docs/decisions/004.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_H_
@@ -55,8 +56,8 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   Worker(SchedulingGroup* group, unsigned index);
   ~Worker();
 
-  // The body of the worker's thread. Returns after SchedulingGroup::Stop().
-  void Run();
+  // The body of the worker's thread. Returns after SchedulingGroup::Stop(). False: the worker was left behind.
+  [[nodiscard]] bool Run();
 
   // --- By the fiber that runs on it ---
   WEFT_ALWAYS_INLINE void Park(FiberEntity* self);  // state kParking

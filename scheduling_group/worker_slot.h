@@ -13,6 +13,7 @@
 #include "weft/scheduling_group/poll_pace.h"
 #include "weft/scheduling_group/push_sampler.h"
 #include "weft/scheduling_group/worker_counters.h"
+#include "weft/scheduling_group/worker_life.h"
 
 namespace weft::scheduling_group {
 
@@ -26,6 +27,7 @@ struct alignas(base::kCacheLineSize) WorkerSlot {
   PollPace poll_pace;
   PushSampler push_sampler;
   WorkerCounters counters;
+  WorkerLife life;  // of one with a thread (worker_team.h)
 };
 
 }  // namespace weft::scheduling_group

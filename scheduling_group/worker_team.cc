@@ -26,6 +26,7 @@ WorkerTeam::~WorkerTeam() { WEFT_CHECK(threads_.empty(), "WorkerTeam: destroyed 
 bool WorkerTeam::Start() {
   const SchedulingGroup::Options& options = group_->options();
   threads_.reserve(group_->size());
+  ended_ = std::make_unique<base::Parker[]>(group_->size());
   monitored_ = SliceMonitor::Get().AddTeam();
   if (!monitored_) {
     group_->Stop();
@@ -38,7 +39,7 @@ bool WorkerTeam::Start() {
       threads_.emplace_back([this, w, cpus = std::move(cpus)] { RunWorker(w, cpus); });
     } catch (const std::exception& error) {  // No thread, or no memory.
       group_->Stop();
-      Join();
+      static_cast<void>(Join());
       WEFT_LOG(ERROR, "WorkerTeam: no thread for worker ", w, " of group ", group_->id(), ": ", error.what());
       return false;
     }
@@ -46,7 +47,7 @@ bool WorkerTeam::Start() {
   return true;
 }
 
-void WorkerTeam::RunWorker(unsigned index, const std::vector<int>& cpus) const {
+void WorkerTeam::RunWorker(unsigned index, const std::vector<int>& cpus) {
   const std::string name = "FiberWorker_" + std::to_string(group_->id()) + "_" + std::to_string(index);
   ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
   if (!cpus.empty()) {
@@ -56,14 +57,33 @@ void WorkerTeam::RunWorker(unsigned index, const std::vector<int>& cpus) const {
     }
   }
   context::AlternateSignalStack signal_stack;
-  const std::unique_ptr<Worker> worker(new (numa::OnNode{group_->node()}) Worker(group_, index));
-  worker->Run();
+  std::unique_ptr<Worker> worker(new (numa::OnNode{group_->node()}) Worker(group_, index));
+  const bool in_time = worker->Run();
+  worker.reset();
+  if (in_time) {
+    ended_[index].Unpark();
+  } else {
+    LeftThreads::Remove();
+  }
 }
 
-void WorkerTeam::Join() {
-  for (std::thread& thread : threads_) thread.join();
+std::vector<LeftWorker> WorkerTeam::Join(Deadline deadline) {
+  std::vector<LeftWorker> all_left;
+  for (unsigned w = 0; w < threads_.size(); ++w) {
+    LeftWorker left;
+    left.group = group_->id();
+    left.worker = w;
+    const bool in_time = deadline.is_none() || ended_[w].ParkUntil(deadline.time_point());
+    if (!in_time && group_->worker_slot(w).life.LeaveBehind(&left)) {
+      threads_[w].detach();
+      all_left.push_back(std::move(left));
+    } else {
+      threads_[w].join();
+    }
+  }
   threads_.clear();
   if (std::exchange(monitored_, false)) SliceMonitor::Get().RemoveTeam();
+  return all_left;
 }
 
 }  // namespace weft::scheduling_group

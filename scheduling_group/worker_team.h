@@ -12,10 +12,14 @@
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_TEAM_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_TEAM_H_
 
+#include <memory>
 #include <thread>
 #include <vector>
 
+#include "weft/base/deadline.h"
+#include "weft/base/parker.h"
 #include "weft/scheduling_group/scheduling_group.h"
+#include "weft/scheduling_group/worker_life.h"
 
 namespace weft::scheduling_group {
 
@@ -28,14 +32,17 @@ class WorkerTeam {
 
   // One thread per worker, named FiberWorker_<group>_<worker>, bound as the group's options say. False: WT1.
   [[nodiscard]] bool Start();
-  void Join();  // after SchedulingGroup::Stop()
+  // After SchedulingGroup::Stop(). Workers that are still in a fiber at the deadline are left behind (worker_life.h);
+  // returns them. The group and the team must then stay in memory.
+  std::vector<LeftWorker> Join(Deadline deadline = {});
 
  private:
-  void RunWorker(unsigned index, const std::vector<int>& cpus) const;  // the body of a thread
+  void RunWorker(unsigned index, const std::vector<int>& cpus);  // the body of a thread
 
   SchedulingGroup* const group_;
   bool monitored_ = false;  // by SliceMonitor
   std::vector<std::thread> threads_;
+  std::unique_ptr<base::Parker[]> ended_;  // by worker: its thread is about to end
 };
 
 }  // namespace weft::scheduling_group

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "weft/base/check.h"
+#include "weft/base/process_exit.h"
 #include "weft/base/spin_lock.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/sync/wait_queue.h"
@@ -38,7 +39,8 @@ CancelScope::CancelScope(Deadline deadline, bool shielded) noexcept {
 }
 
 CancelScope::~CancelScope() {
-  WEFT_CHECK(runs_in_ == nullptr, "CancelScope::~CancelScope: it is destroyed while a fiber runs in it");
+  WEFT_CHECK(runs_in_ == nullptr || base::IsInExit(),
+             "CancelScope::~CancelScope: it is destroyed while a fiber runs in it");
   if (handle_ == nullptr) return;
   base::SpinLockGuard guard(handle_->lock);
   handle_->node = nullptr;

@@ -26,19 +26,19 @@ std::uint32_t ChildTable::BeginOf(std::size_t chunk) noexcept {
   return chunk == 1 ? kInline : kSecond << (chunk - 2);
 }
 
-inline ChildTable::Slot* ChildTable::At(std::uint32_t index) noexcept {
+ChildTable::Slot* ChildTable::At(std::uint32_t index) noexcept {
   const std::size_t chunk = ChunkOf(index);
   return &chunks_[chunk][index - BeginOf(chunk)];
 }
 
 // With the lock, both.
-inline FiberEntity* ChildTable::NamedBy(const Slot* slot) noexcept {
+FiberEntity* ChildTable::NamedBy(const Slot* slot) noexcept {
   // acquire: pairs with the release in Fill().
   return slot->fiber.load(std::memory_order_acquire);
 }
 
 // True for each child that has not left its scopes (CT5). A fiber that ends meanwhile may look as if it had not.
-inline bool ChildTable::IsInItsScope(const FiberEntity* fiber, const Slot* slot) noexcept {
+bool ChildTable::IsInItsScope(const FiberEntity* fiber, const Slot* slot) noexcept {
   return fiber->id() == slot->id && fiber->cancel_word.scoped();
 }
 

@@ -109,6 +109,18 @@ class ChildTable {
     return Live();
   }
 
+  // A child that is in the scope, and of which is(fiber) says true. nullptr: there is none. Any thread.
+  template <class Predicate>
+  scheduling_group::FiberEntity* Find(Predicate is) noexcept WEFT_EXCLUDES(lock) {
+    base::SpinLockGuard guard(lock);
+    for (std::uint32_t i = 0; i < fresh_; ++i) {
+      const Slot* const slot = At(i);
+      scheduling_group::FiberEntity* const fiber = NamedBy(slot);
+      if (fiber != nullptr && IsInItsScope(fiber, slot) && is(fiber)) return fiber;
+    }
+    return nullptr;
+  }
+
   // CancelWalk: the next child; nullptr: that was the last one. Rewind() before the first.
   void Rewind() noexcept WEFT_REQUIRES(lock) { at_ = Live() == 0 ? fresh_ : 0; }
   scheduling_group::FiberEntity* Next() noexcept WEFT_REQUIRES(lock);

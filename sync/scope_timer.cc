@@ -38,6 +38,7 @@ void ScopeTimer::Arm(FiberEntity* self, Deadline deadline) noexcept {
   if (deadline.is_none() || node_->cancelled.load(std::memory_order_relaxed) != CancelReason::kNone) return;
   // By the present group: the fiber may leave the scope in another.
   timer::TimerWorker* const timers = timer::TimerWorker::Of(self->group());
+  if (timers == nullptr && self->group()->stopping()) return;  // As in Waiter::AwaitFiber().
   WEFT_CHECK(timers != nullptr, "CancelScope: a deadline in a scheduling group that has no TimerWorker");
   WEFT_CHECK(!over_.IsSet(), "CancelScope: a timer that has fired is armed again");  // CE1
   armed_ = true;

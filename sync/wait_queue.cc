@@ -17,6 +17,7 @@
 #include "weft/scheduling_group/cancel_fence.h"
 #include "weft/scheduling_group/cancel_lock.h"
 #include "weft/scheduling_group/describe_fiber.h"
+#include "weft/scheduling_group/lost_fibers.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/timer/timer_worker.h"
 
@@ -92,8 +93,10 @@ WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
   auto* time_out = ::new (fiber_->wait_storage()) TimeOut(fiber_, this);
   // By the present group: the fiber may wake up in another.
   timer::TimerWorker* timers = timer::TimerWorker::Of(fiber_->group());
-  WEFT_CHECK(timers != nullptr, "a wait with a deadline in a scheduling group that has no TimerWorker");
-  timers->Arm(time_out, deadline);
+  // The timers of a group that has ended are gone, and a fiber that was left behind in it never goes on from here.
+  WEFT_CHECK(timers != nullptr || fiber_->group()->stopping(),
+             "a wait with a deadline in a scheduling group that has no TimerWorker");
+  if (timers != nullptr) timers->Arm(time_out, deadline);
   scheduling_group::ParkPrepared(fiber_);
   // It has fired, or never will: WQ4. If it decided the wait there is nothing to disarm: `fire` returned before the
   // fiber was made ready, and the timer thread, which may still hold the lock for hundreds of others, does not touch
@@ -111,6 +114,7 @@ bool ParkThread(base::Parker* parker, Deadline deadline) noexcept {
     return base::ParkInTestTime(parker, deadline.time_point(), base::Waits::kRunner);
   }
   if (!deadline.is_none()) return base::ParkUntil(parker, deadline.time_point());
+  if (WEFT_UNLIKELY(scheduling_group::LostFibers::Any())) scheduling_group::LostFibers::WarnOfWait();
   parker->Park();
   return true;
 }

@@ -9,6 +9,7 @@
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/lost_fibers.h"
 #include "weft/timer/callback_entry.h"
 #include "weft/timer/callback_runner.h"
 #include "weft/timer/shard_set.h"
@@ -17,6 +18,7 @@ namespace weft::timer {
 namespace {
 
 using scheduling_group::CurrentWorker;
+using scheduling_group::LostFibers;
 using scheduling_group::WorkerBase;
 
 EntryWidth WidthFor(const CallbackType& type, std::uint64_t flags) noexcept {
@@ -208,7 +210,14 @@ bool KillCallbackTimerAndWait(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   const bool in_hand = state != TimerEntry::kFree;
   const bool in_our_hand = in_hand && state != TimerEntry::kFiring && entry->tick == Myself();
   const bool may_wait = ShardSetOfThread() == nullptr;
-  if (in_hand && !in_our_hand && may_wait) {
+  // From kRunning on `tick` is the fiber, unless the callback runs on the timer thread.
+  const bool lost = LostFibers::Any() && in_hand && state != TimerEntry::kFiring &&
+                    (WordOf(entry) & TimerEntry::kOnTimerThread) == 0 && !in_our_hand &&
+                    LostFibers::Has(reinterpret_cast<const scheduling_group::FiberEntity*>(entry->tick));
+  if (WEFT_UNLIKELY(lost)) {
+    shard->lock.unlock();
+    LostFibers::Fail("KillFiberTimerAndWait", "the callback");
+  } else if (in_hand && !in_our_hand && may_wait) {
     WaitForEnd(shard, entry);
   } else {
     shard->lock.unlock();

@@ -82,7 +82,8 @@ void EnableFiberTimer(std::uint64_t id);
 bool KillFiberTimer(std::uint64_t id);
 
 // The same, but on return the callback is not running and has been destroyed. It blocks the calling fiber or thread for
-// that, except in the callback itself, where it is KillFiberTimer(). Not for other callbacks on the timer thread.
+// that, except in the callback itself, where it is KillFiberTimer(). Not for other callbacks on the timer thread. Ends
+// the process if the callback's fiber is unfinished, and its runtime has ended.
 bool KillFiberTimerAndWait(std::uint64_t id);
 
 // States that the caller will not kill the timer. Timers free themselves, so this is only for the reader.

@@ -23,6 +23,7 @@
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/thread_may_wait.h"
+#include "weft/scheduling_group/worker_life.h"
 #include "weft/timer/callback_entry.h"
 #include "weft/timer/callback_timer.h"
 #include "weft/timer/fire_context.h"
@@ -77,12 +78,17 @@ WEFT_COLD TimerWorker::TimerWorker(Options options)
 
 WEFT_COLD TimerWorker::~TimerWorker() {
   if (!stopped_) Stop();
+  Retire();
+}
+
+WEFT_COLD void TimerWorker::Retire() {
+  if (std::exchange(retired_, true)) return;
   // relaxed: no thread may call Of() any more.
   by_group[group_id_].store(nullptr, std::memory_order_relaxed);
   if (driven_) options_.driver->Remove(this);
   set_->Unregister(group_id_);
   set_->alarm().SleepsElsewhere(nullptr, nullptr);
-  set_->GiveBack();
+  if (life_.load(std::memory_order_relaxed) != Life::kLeft) set_->GiveBack();  // A thread that was left may use it.
 }
 
 WEFT_COLD bool TimerWorker::Start() {
@@ -109,13 +115,13 @@ WEFT_COLD std::size_t TimerWorker::DropCallbacks() {
   return count;
 }
 
-WEFT_COLD TimerWorker::Dropped TimerWorker::Stop() {
+WEFT_COLD TimerWorker::Dropped TimerWorker::Stop(Deadline give_up) {
   WEFT_CHECK(!stopped_, "TimerWorker::Stop: once");
   stopped_ = true;
   // relaxed: Earliest() reads it like a shard (alarm.h). Tick 1 comes before any until which the thread may sleep.
   stopping_.store(true, std::memory_order_relaxed);
   set_->alarm().Announce(1);
-  if (thread_.joinable()) JoinThread();
+  if (thread_.joinable()) JoinThread(give_up);
   if (driven_) options_.driver->StopFiring(this);
 
   Dropped dropped;
@@ -130,14 +136,43 @@ WEFT_COLD TimerWorker::Dropped TimerWorker::Stop() {
   return dropped;
 }
 
-WEFT_COLD void TimerWorker::JoinThread() {
+// True: the thread is the first to say so: it will be joined.
+bool TimerWorker::BeginEnd() noexcept {
+  Life runs = Life::kRuns;
+  // relaxed: the parker, or LeftThreads, has the order.
+  return life_.compare_exchange_strong(runs, Life::kEnds, std::memory_order_relaxed);
+}
+
+WEFT_COLD void TimerWorker::JoinThread(Deadline give_up) {
   const auto begin = std::chrono::steady_clock::now();
   auto complain_at = begin + options_.complain_after;
-  while (!thread_ended_.ParkUntil(complain_at)) {
+  while (!thread_ended_.ParkUntil(std::min(complain_at, give_up.time_point()))) {
+    const auto now = std::chrono::steady_clock::now();
+    if (give_up.expired(now)) {
+      if (LeaveThread()) return;
+      give_up = Deadline::After(options_.complain_after, now);  // It is late, but in no callback: it will come.
+    }
+    if (now < complain_at) continue;
     ComplainOfStop(std::chrono::duration_cast<std::chrono::milliseconds>(complain_at - begin));
     complain_at += 10 * options_.complain_after;
   }
   thread_.join();
+}
+
+// False: it is in no callback, or about to end.
+bool TimerWorker::LeaveThread() {
+  const CallbackType* const callback = callback_runner_.running();
+  if (callback == nullptr) return false;
+  scheduling_group::LeftThreads::Add();
+  Life runs = Life::kRuns;
+  if (!life_.compare_exchange_strong(runs, Life::kLeft, std::memory_order_relaxed)) {  // As in BeginEnd().
+    scheduling_group::LeftThreads::Remove();
+    return false;
+  }
+  WEFT_LOG(ERROR, "TerminateRuntime: a callback blocks the timer thread of scheduling group ", group_id_, " (thread ",
+           thread_id_.load(std::memory_order_relaxed), "), which is left behind: ", NameOf(*callback));
+  thread_.detach();
+  return true;
 }
 
 WEFT_COLD void TimerWorker::ComplainOfStop(std::chrono::milliseconds waited) {
@@ -267,7 +302,11 @@ WEFT_COLD void TimerWorker::ThreadMain() {
     wake_ups_.store(wake_ups_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);  // As fired_.
   }
   SetShardSetOfThread(nullptr);
-  thread_ended_.Unpark();
+  if (BeginEnd()) {
+    thread_ended_.Unpark();
+  } else {
+    scheduling_group::LeftThreads::Remove();
+  }
 }
 
 void TimerWorker::TrimTimers() {

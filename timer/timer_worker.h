@@ -111,8 +111,11 @@ class TimerWorker {
   // how many there were. The fiber of a callback that has started destroys that callback.
   std::size_t DropCallbacks();
   // Once. The same, and joins the thread; nothing fires any more. Waits for a callback that blocks the timer thread,
-  // and names it in the log (Options::complain_after).
-  Dropped Stop();
+  // and names it in the log (Options::complain_after). A thread that does not come back until the deadline is left
+  // behind (LeftThreads in scheduling_group/worker_life.h): while it lives, *this must stay in memory.
+  Dropped Stop(Deadline give_up = {});
+  // For one that must stay in memory: what the destructor does besides.
+  void Retire();
 
   // The timers of this group; of the calling worker's group, or for other threads of some group. nullptr: there is
   // none. Any thread; valid while the runtime runs.
@@ -153,8 +156,13 @@ class TimerWorker {
   std::size_t armed() const noexcept;
 
  private:
+  // The thread that stops it says kLeft, or the timer thread says kEnds: whoever comes first.
+  enum class Life { kRuns, kEnds, kLeft };
+
   void ThreadMain();
-  void JoinThread();
+  void JoinThread(Deadline give_up);
+  bool LeaveThread();
+  bool BeginEnd() noexcept;
   Tick Earliest() const noexcept;
   void FireSome(TimerShard* shard, Tick now);
   // Fires the timers that are due at that time, of each shard up to FireContext::kCapacity. False: none was due.
@@ -167,6 +175,7 @@ class TimerWorker {
   const int group_id_;
   std::atomic<bool> stopping_{false};
   bool stopped_ = false;
+  bool retired_ = false;
   bool driven_ = false;
   // Only the timer thread writes these.
   std::atomic<std::uint64_t> wake_ups_{0};
@@ -174,6 +183,7 @@ class TimerWorker {
   CallbackRunner callback_runner_;
   std::atomic<int> thread_id_{0};  // the system's
   base::Parker thread_ended_;
+  std::atomic<Life> life_{Life::kRuns};  // of the thread
   std::thread thread_;
 };
 

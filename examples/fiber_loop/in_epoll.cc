@@ -8,6 +8,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -48,7 +49,10 @@ class EpollLoop {
   void Run() {
     while (!stopped_) {
       epoll_event event;
-      if (::epoll_wait(epoll_, &event, 1, -1) != 1) continue;
+      if (::epoll_wait(epoll_, &event, 1, -1) != 1) {
+        if (errno == EINTR) continue;
+        std::abort();
+      }
       const auto callback = callbacks_.at(event.data.fd);  // A copy: it may remove itself.
       callback();
     }

@@ -423,6 +423,11 @@ void ReplyUnknown(Arguments arguments, ReplyWriter* reply) {
 
 void ExecuteCommand(std::span<const std::string_view> arguments, Session* session) {
   const Command* const command = FindCommand(arguments[0]);
+  // As in Redis: a web page can make its reader's browser send a POST whose body has commands. No client sends these.
+  if (command == nullptr && (EqualsIgnoringCase(arguments[0], "POST") || EqualsIgnoringCase(arguments[0], "Host:"))) {
+    session->ends = true;
+    return;
+  }
   if (command == nullptr) return ReplyUnknown(arguments, session->reply);
   if (!command->Takes(arguments.size())) return ReplyWrongArity(command->name, session->reply);
   command->run(arguments, session);

@@ -150,6 +150,7 @@ void Server::Stop(Deadline drain_until) {
   draining_.store(true, std::memory_order_seq_cst);
   // First, so that clients do not come back to us; and it ends a forked child before we take a lock or tell a client.
   const bool all_accepted = listening_->StopAccepting(drain_until);
+  if (listening_->HasLostItsRuntime()) return;  // Inside exit().
   const io::TcpServer::Counts accepted = listening_->counts();
   std::unique_lock lock(mutex_);
   const auto all_greeted = [&] { return greeted_ >= accepted.accepted - accepted.refused; };

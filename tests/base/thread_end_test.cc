@@ -3,10 +3,14 @@
 
 #include "weft/base/thread_end.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <thread>
+
+#include "weft/base/pin_library.h"
 
 namespace weft::base {
 namespace {
@@ -75,6 +79,34 @@ TEST(ThreadEnd, WhoDoesNotArmItHasNothingToDo) {
   Events().clear();
   std::thread([] {}).join();
   EXPECT_EQ(Events(), "");
+}
+
+// --- Libraries whose functions are called when threads end ---
+
+// Of the C library's, which this program does not use. nullptr: it is not loaded.
+void* LoadedLibrary() { return ::dlopen("libBrokenLocale.so.1", RTLD_LAZY | RTLD_NOLOAD); }
+
+TEST(PinLibrary, APinnedOneStaysWhenItIsUnloaded) {
+  for (const bool pins : {false, true}) {
+    void* const library = ::dlopen("libBrokenLocale.so.1", RTLD_LAZY);
+    if (library == nullptr) GTEST_SKIP() << "this system does not have it";
+    void* const function = ::dlsym(library, "__ctype_get_mb_cur_max");
+    ASSERT_NE(function, nullptr);
+    if (pins) {
+      EXPECT_TRUE(PinLibraryOf(function));
+    }
+    EXPECT_EQ(::dlclose(library), 0);
+    void* const still_there = LoadedLibrary();
+    EXPECT_EQ(still_there != nullptr, pins);
+    if (still_there != nullptr) ::dlclose(still_there);
+  }
+}
+
+TEST(PinLibrary, TheProgramItselfStaysAnyway) {
+  static int here = 0;
+  EXPECT_TRUE(PinLibraryOf(&here));
+  const auto on_heap = std::make_unique<int>();
+  EXPECT_FALSE(PinLibraryOf(on_heap.get()));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csetjmp>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
@@ -292,6 +293,157 @@ TEST(OverflowHandlerDeathTest, ASignalThatWasIgnoredStaysIgnored) {
       },
       ::testing::ExitedWithCode(5), "");
 #endif
+}
+
+// --- What the program said when it installed its handler ---
+
+// A handler that recovers by longjmp(), as garbage collectors and WebAssembly engines do.
+sigjmp_buf g_recovery;
+volatile int g_recovered = 0;
+
+void Recover(int) { siglongjmp(g_recovery, 1); }
+
+void RecoverFrom(int faults) {
+  g_recovered = 0;
+  volatile int left = faults;
+  while (left != 0) {
+    left = left - 1;
+    // Without the mask: the handler finds what the kernel would give it, and leaves that behind.
+    if (sigsetjmp(g_recovery, /*savemask=*/0) == 0) {
+      *g_nowhere = 1;
+    } else {
+      g_recovered = g_recovered + 1;
+    }
+  }
+}
+
+void InstallRecovery(int flags) {
+  struct sigaction action = {};
+  action.sa_handler = Recover;
+  action.sa_flags = flags;
+  sigaction(SIGSEGV, &action, nullptr);
+}
+
+bool Ended(int status) { return WIFEXITED(status) && WEXITSTATUS(status) == 0; }
+
+TEST(OverflowHandlerDeathTest, AHandlerWithNodeferRecoversFromEachFault) {
+  EXPECT_EXIT(
+      {
+        InstallRecovery(SA_NODEFER);
+        InstallOverflowHandler();
+        RecoverFrom(5);
+        std::thread([] { RecoverFrom(5); }).join();
+        AlternateSignalStack signal_stack;
+        RecoverFrom(5);
+        _exit(g_recovered == 5 ? 0 : 1);
+      },
+      Ended, "^$");
+}
+
+TEST(OverflowHandlerDeathTest, WithoutNodeferTheSecondFaultKillsAsItDoesWithoutUs) {
+#if WEFT_ASAN || WEFT_TSAN
+  GTEST_SKIP() << "the sanitizer has an opinion of its own";
+#else
+  EXPECT_EXIT(
+      {
+        InstallRecovery(0);
+        InstallOverflowHandler();
+        RecoverFrom(2);
+      },
+      testing::KilledBySignal(SIGSEGV), "^$");
+#endif
+}
+
+// In a fiber, where an unhandled fault would give a line.
+TEST(OverflowHandlerDeathTest, AFaultThatTheProgramHandlesPrintsNothing) {
+#if WEFT_ASAN || WEFT_TSAN
+  GTEST_SKIP() << "a sanitizer's handler is taken for none of the program's";
+#else
+  EXPECT_EXIT(
+      {
+        InstallRecovery(SA_NODEFER);
+        InstallOverflowHandler();
+        SetDescribeRunningFiber(DescribeParser);
+        AlternateSignalStack signal_stack;
+        StackPool pool({});
+        Runner runner;
+        runner.Init();
+        MakeContext(&runner.flow, pool.Acquire(), pool.usable_size(), [](ThreadState*) {
+          RecoverFrom(5);
+          _exit(g_recovered == 5 ? 0 : 1);
+        });
+        SwitchContext(&runner.own, &runner.flow, &runner);
+      },
+      Ended, "^$");
+#endif
+}
+
+bool IsBlocked(int signal) {
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  return sigismember(&blocked, signal) == 1;
+}
+
+TEST(OverflowHandlerDeathTest, ItsMaskHoldsWhileItRunsAndNotAfterwards) {
+  EXPECT_EXIT(
+      {
+        struct sigaction action = {};
+        action.sa_handler = [](int signal) {
+          WriteWord(IsBlocked(SIGUSR1) && IsBlocked(signal) && !IsBlocked(SIGUSR2) ? "as it should be" : "wrong");
+        };
+        sigaddset(&action.sa_mask, SIGUSR1);
+        sigaction(SIGSEGV, &action, nullptr);
+        InstallOverflowHandler();
+        raise(SIGSEGV);
+        _exit(IsBlocked(SIGUSR1) || IsBlocked(SIGSEGV) ? 1 : 0);
+      },
+      Ended, "^as it should be$");
+}
+
+TEST(OverflowHandlerDeathTest, AHandlerThatIsResetRunsOnce) {
+#if WEFT_ASAN || WEFT_TSAN
+  GTEST_SKIP() << "the sanitizer has an opinion of its own";
+#else
+  const auto install = [] {
+    struct sigaction action = {};
+    action.sa_handler = [](int) { WriteWord("once."); };
+    action.sa_flags = static_cast<int>(static_cast<unsigned>(SA_RESETHAND));
+    sigaction(SIGSEGV, &action, nullptr);
+  };
+  EXPECT_EXIT(
+      {
+        install();
+        InstallOverflowHandler();
+        raise(SIGSEGV);
+        raise(SIGSEGV);
+        _exit(0);
+      },
+      testing::KilledBySignal(SIGSEGV), "^once\\.$");
+  EXPECT_EXIT(
+      {
+        install();
+        InstallOverflowHandler();
+        raise(SIGSEGV);
+        install();
+        CheckOverflowHandler();
+        raise(SIGSEGV);
+        _exit(0);
+      },
+      Ended, "^once\\.once\\.$");
+#endif
+}
+
+TEST(OverflowHandlerDeathTest, TheSameHandlerMayBeInstalledAnewWithOtherFlags) {
+  EXPECT_EXIT(
+      {
+        InstallRecovery(0);
+        InstallOverflowHandler();
+        InstallRecovery(SA_NODEFER);
+        CheckOverflowHandler();
+        RecoverFrom(5);
+        _exit(g_recovered == 5 ? 0 : 1);
+      },
+      Ended, "^$");
 }
 
 TEST(AlternateSignalStack, PutsTheFormerOneBack) {

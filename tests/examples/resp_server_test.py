@@ -271,6 +271,18 @@ class Misbehaviour(WithServer):
                     ask(self.server, b"PING\r\n" + request + b"\r\nPING\r\n" * 1000), b"+PONG\r\n" + expected
                 )
 
+    def test_commands_in_the_body_of_an_http_request_are_not_executed(self):
+        body = array("SET", "from a browser", "1")
+        get = b"GET / HTTP/1.1\r\n"  # Two arguments too many: answered, as in Redis.
+        host = b"Host: localhost:6379\r\n"
+        head = b"Content-Length: %d\r\n\r\n" % len(body)
+        wrong = b"-ERR wrong number of arguments for 'get' command\r\n"
+        self.assertEqual(ask(self.server, b"POST / HTTP/1.1\r\n" + host + head + body), b"")
+        self.assertEqual(ask(self.server, b"post / HTTP/1.1\r\n" + head + body), b"")
+        self.assertEqual(ask(self.server, get + host + head + body), wrong)
+        self.assertEqual(ask(self.server, b"PING\r\n" + get + b"host: x\r\n" + body), b"+PONG\r\n" + wrong)
+        self.assertEqual(info_keys(self.server), 0)
+
     def test_a_request_that_is_too_long_in_all_is_refused(self):
         request = b"*100\r\n" + b"$1000000\r\n%s\r\n" % (b"x" * 1_000_000) * 17
         with self.server.connect() as connection:

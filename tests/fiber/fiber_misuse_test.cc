@@ -5,20 +5,28 @@
 
 #include <gtest/gtest.h>
 #include <pthread.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "weft/base/check.h"
+#include "weft/fiber/background_tasks.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_local.h"
+#include "weft/fiber/fiber_scope.h"
+#include "weft/fiber/fiber_task.h"
+#include "weft/fiber/periodic_task.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/testing.h"
 #include "weft/sync/fiber_event.h"
@@ -381,6 +389,166 @@ TEST_F(FiberMisuseDeathTest, AFiberLocalWhoseConstructorUsesItself) {
     }
   };
   EXPECT_DEATH(Circular::Self().Get(), "FiberLocal: the constructor of T uses the FiberLocal that it is made for");
+}
+
+// --- Waits for fibers that were unfinished when their runtime ended ---
+
+class LostFibersDeathTest : public FiberMisuseDeathTest {
+ protected:
+  static constexpr const char* kNeverWill =
+      "fiber 'lost' \\(id [0-9]+\\) had not ended when the runtime was terminated, and never will";
+
+  // start() starts a fiber that calls BeLost(); the runtime then ends without it.
+  template <class Start>
+  static void Lose(Start start) {
+    Options options = OptionsOf({2, 1});
+    options.terminate_timeout = 1ms;
+    StartRuntime(options);
+    start();
+    begun_.Wait();
+    if (TerminateRuntime() != 1) std::abort();
+  }
+  static void BeLost() {
+    begun_.Set();
+    never_.Wait();
+  }
+  static FiberAttributes Named() { return {.name = "lost"}; }
+
+ private:
+  static inline FiberEvent begun_;
+  static inline FiberEvent& never_ = *new FiberEvent;
+};
+
+TEST_F(LostFibersDeathTest, AJoinSaysSo) {
+  EXPECT_DEATH(
+      {
+        Fiber fiber;
+        Lose([&] { fiber = Fiber(Named(), BeLost); });
+        if (fiber.Join(1ms)) std::abort();  // A deadline is one.
+        fiber.Join();
+      },
+      std::string("Fiber::Join: ") + kNeverWill);
+  EXPECT_DEATH(
+      {
+        std::optional<FiberTask<void>> task;
+        Lose([&] { task.emplace(Named(), BeLost); });
+        task->Get();
+      },
+      std::string("FiberTask::Get: ") + kNeverWill);
+  // Also from the next runtime.
+  EXPECT_DEATH(
+      {
+        Fiber fiber;
+        Lose([&] { fiber = Fiber(Named(), BeLost); });
+        WithRuntime([&] { Fiber([&] { fiber.Join(); }).Join(); });
+      },
+      std::string("Fiber::Join: ") + kNeverWill);
+}
+
+TEST_F(LostFibersDeathTest, ADestructorThatWouldWaitSaysSo) {
+  EXPECT_DEATH(
+      {
+        FiberScope scope;
+        Lose([&] { static_cast<void>(scope.Spawn(Named(), BeLost)); });
+      },
+      std::string("FiberScope: ") + kNeverWill);
+  EXPECT_DEATH(
+      {
+        FiberScope scope;
+        Lose([&] { static_cast<void>(scope.Spawn(Named(), BeLost)); });
+        scope.Wait();
+      },
+      std::string("FiberScope: ") + kNeverWill);
+  EXPECT_DEATH(
+      {
+        BackgroundTasks tasks;
+        Lose([&] { static_cast<void>(tasks.Start(Named(), BeLost)); });
+        if (tasks.Wait(1ms)) std::abort();
+      },
+      std::string("BackgroundTasks: ") + kNeverWill);
+  EXPECT_DEATH(
+      {
+        PeriodicTask task;
+        Lose([&] { static_cast<void>(task.Start("lost", {.period = 1h, .run_at_once = true}, BeLost)); });
+      },
+      std::string("Fiber::Join: ") + kNeverWill);
+  EXPECT_DEATH(
+      {
+        std::optional<FiberTask<void>> task;
+        Lose([&] { task.emplace(Named(), BeLost); });
+      },
+      std::string("FiberTask::~FiberTask: ") + kNeverWill);
+  EXPECT_DEATH(
+      {
+        FiberTimerKiller killer;
+        Lose([&] { killer.Reset(SetFiberTimer(std::chrono::steady_clock::now(), BeLost)); });
+        killer.KillAndWait();
+      },
+      "KillFiberTimerAndWait: the callback had not ended when the runtime was terminated");
+}
+
+// One that was left behind with its thread is lost, too, whatever becomes of it.
+TEST_F(LostFibersDeathTest, AFiberThatBlocksItsThreadIsLost) {
+  EXPECT_DEATH(
+      {
+        static std::atomic<bool> begun{false};
+        static std::atomic<bool> ends{false};
+        Options options = OptionsOf({2, 1});
+        options.terminate_timeout = 1ms;
+        StartRuntime(options);
+        Fiber fiber(Named(), [] {
+          begun = true;
+          while (!ends) std::this_thread::yield();
+        });
+        while (!begun) std::this_thread::yield();
+        if (TerminateRuntime() != 1) std::abort();
+        ends = true;
+        fiber.Join();
+      },
+      std::string("Fiber::Join: ") + kNeverWill);
+}
+
+// One line, and the exit goes on.
+TEST_F(LostFibersDeathTest, TheExitOfTheProcessDoesNotWait) {
+  const auto exits = [](auto own) {
+    Lose([&] { own(); });
+    std::exit(42);
+  };
+  const ::testing::ExitedWithCode with_its_code(42);
+  EXPECT_EXIT(exits([] {
+                static FiberScope scope;
+                static_cast<void>(scope.Spawn(Named(), BeLost));
+              }),
+              with_its_code, std::string("FiberScope: ") + kNeverWill);
+  EXPECT_EXIT(exits([] {
+                static BackgroundTasks tasks;
+                static_cast<void>(tasks.Start(Named(), BeLost));
+              }),
+              with_its_code, std::string("BackgroundTasks: ") + kNeverWill);
+  EXPECT_EXIT(exits([] {
+                static PeriodicTask task;
+                static_cast<void>(task.Start("lost", {.period = 1h, .run_at_once = true}, BeLost));
+              }),
+              with_its_code, std::string("Fiber::Join: ") + kNeverWill);
+  EXPECT_EXIT(exits([] { static FiberTask<void> task(Named(), BeLost); }), with_its_code,
+              std::string("FiberTask::~FiberTask: ") + kNeverWill);
+}
+
+// Whoever waits for something else than a fiber's end is told what it may be.
+TEST_F(LostFibersDeathTest, AnotherWaitOfAThreadWritesALine) {
+  EXPECT_EXIT(
+      {
+        Lose([] { Fiber(Named(), BeLost).Detach(); });
+        FiberEvent event;
+        std::thread sets([&] {
+          std::this_thread::sleep_for(50ms);
+          event.Set();
+        });
+        event.Wait();
+        sets.join();
+        _exit(0);
+      },
+      ::testing::ExitedWithCode(0), "a thread waits without a deadline, and no runtime runs.* one of the 1 fibers");
 }
 
 }  // namespace

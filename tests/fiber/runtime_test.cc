@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -22,9 +24,13 @@
 #include "weft/base/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_local.h"
+#include "weft/fiber/fiber_scope.h"
+#include "weft/fiber/runtime_instance.h"
+#include "weft/numa/affinity.h"
 #include "weft/numa/topology.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/policy_registry.h"
+#include "weft/scheduling_group/worker_life.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/sync/fiber_mutex.h"
@@ -445,6 +451,226 @@ TEST_P(UnfinishedFibersTest, ALongListIsCutAndCounted) {
     ++lines;
   EXPECT_LE(lines, 100U);
   EXPECT_NE(text.find("400 more"), std::string::npos) << text;
+}
+
+// --- CPUs ---
+
+// Its workers are bound to a CPU each.
+class BoundWorkersTest : public ::testing::Test {
+ protected:
+  static Options Bound() {
+    Options options = OptionsOf({1, 1});
+    options.worker_disallow_cpu_migration = true;
+    return options;
+  }
+  const RuntimeOf runtime_{Bound()};
+  const std::vector<int> cpus_ = numa::ThreadCpus();
+};
+
+TEST_F(BoundWorkersTest, AThreadBegunInAFiberCanBeUnbound) {
+  Fiber([&] {
+    std::thread([&] {
+      EXPECT_EQ(numa::ThreadCpus().size(), 1U) << "inherited";
+      UnbindThread();
+      EXPECT_EQ(numa::ThreadCpus(), cpus_);
+    }).join();
+    EXPECT_EQ(numa::ThreadCpus().size(), 1U) << "its worker stays where it is";
+  }).Join();
+}
+
+TEST_F(BoundWorkersTest, AProcessForkedByAFiberIsNotBound) {
+  Fiber([&] {
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(numa::ThreadCpus() == cpus_ ? 0 : 1);
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }).Join();
+}
+
+// --- Threads that do not come back ---
+
+// A pipe that a fiber blocks its worker's thread with, by read(2).
+class BlockingPipe {
+ public:
+  BlockingPipe() { EXPECT_EQ(::pipe(ends_), 0); }
+  BlockingPipe(const BlockingPipe&) = delete;
+  BlockingPipe& operator=(const BlockingPipe&) = delete;
+  ~BlockingPipe() {
+    ::close(ends_[0]);
+    ::close(ends_[1]);
+  }
+
+  void Block() {
+    blocks.Set();
+    char byte = 0;
+    EXPECT_EQ(::read(ends_[0], &byte, 1), 1);
+  }
+  // Returns when no thread is left that a runtime has left behind.
+  void LetGoOn() {
+    EXPECT_EQ(::write(ends_[1], "x", 1), 1);
+    while (scheduling_group::LeftThreads::Any()) std::this_thread::yield();
+  }
+
+  FiberEvent blocks;
+
+ private:
+  int ends_[2] = {-1, -1};
+};
+
+// A bound that only a hang breaks.
+constexpr auto kForever = 60s;
+
+class LeftThreadsTest : public UnfinishedFibersTest {
+ protected:
+  LeftThreadsTest() { detail::RuntimeInstance::grace_for_threads = 10ms; }
+  ~LeftThreadsTest() override {
+    detail::RuntimeInstance::grace_for_threads = detail::RuntimeInstance::kGraceForThreads;
+  }
+};
+WEFT_INSTANTIATE_SHAPES(LeftThreadsTest);
+
+TEST_P(LeftThreadsTest, OneThatBlocksItsThreadIsNamedWithItsWorkerAndLeftBehindInTime) {
+  auto& pipe = Immortal<BlockingPipe>();
+  StartRuntime(Impatient());
+  Fiber fiber({.scheduling_group = 0, .scheduling_group_local = true, .name = "reads a pipe"}, [&] { pipe.Block(); });
+  const std::uint64_t id = fiber.Id();
+  fiber.Detach();
+  pipe.blocks.Wait();
+  LogCatcher log;
+  const auto begin = Steady::now();
+  EXPECT_EQ(TerminateRuntime(), 1U);
+  EXPECT_LT(Steady::now() - begin, kForever);
+  const std::string text = log.text();
+  EXPECT_NE(
+      text.find("fiber 'reads a pipe' (id " + std::to_string(id) + ") neither suspends nor ends: it blocks worker "),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find(" of scheduling group 0 (thread "), std::string::npos) << text;
+  EXPECT_TRUE(scheduling_group::LeftThreads::Any());
+  EXPECT_FALSE(IsRuntimeRunning());
+  pipe.LetGoOn();
+}
+
+// It goes on beside the next runtime, until it returns. Nobody counts it twice.
+TEST_P(LeftThreadsTest, OneThatWasLeftBehindMayReturnBesideTheNextRuntime) {
+  const auto sleep_in_another_runtime = [] {
+    const RuntimeOf runtime(Impatient());
+    Fiber([] { FiberSleepFor(1ms); }).Join();
+  };
+  auto& pipe = Immortal<BlockingPipe>();
+  StartRuntime(Impatient());
+  ASSERT_TRUE(StartFiberDetached([&] { pipe.Block(); }));
+  pipe.blocks.Wait();
+  EXPECT_EQ(TerminateRuntime(), 1U);
+  sleep_in_another_runtime();
+  StartRuntime(Impatient());
+  pipe.LetGoOn();
+  Fiber([] { FiberSleepFor(1ms); }).Join();
+  EXPECT_EQ(TerminateRuntime(), 0U);
+  sleep_in_another_runtime();
+  // The end waits for the fibers of its runtime, whatever became of the one that was left behind.
+  std::atomic<bool> ended{false};
+  Options options = OptionsOf(GetParam());
+  StartRuntime(options);
+  ASSERT_TRUE(StartFiberDetached([&] {
+    FiberSleepFor(5ms);
+    ended = true;
+  }));
+  EXPECT_EQ(TerminateRuntime(), 0U);
+  EXPECT_TRUE(ended);
+}
+
+TEST_P(LeftThreadsTest, OneThatWasLeftBehindMayCallAnything) {
+  struct Seen {
+    std::atomic<bool> started{false};
+    std::atomic<bool> started_in_group{false};
+    std::atomic<bool> dispatched{false};
+    std::atomic<std::size_t> groups{1};
+    FiberEvent woken;
+    std::atomic<int> ran{0};
+  };
+  auto& seen = Immortal<Seen>();
+  auto& pipe = Immortal<BlockingPipe>();
+  StartRuntime(Impatient());
+  ASSERT_TRUE(StartFiberDetached([&] {
+    pipe.Block();
+    seen.groups = GetSchedulingGroupCount();
+    seen.started = StartFiberDetached([&] { ++seen.ran; });
+    seen.started_in_group = StartFiberDetached({.scheduling_group = 0}, [&] { ++seen.ran; });
+    seen.woken.Set();
+    seen.dispatched = StartFiberDetached({.launch_policy = Launch::Dispatch}, [&] { ++seen.ran; });
+    FiberScope scope({.deadline = 1h});
+    EXPECT_FALSE(scope.Spawn([&] { ++seen.ran; }));
+    FiberSleepFor(1ms);
+    std::abort();  // It never comes back from there.
+  }));
+  pipe.blocks.Wait();
+  EXPECT_EQ(TerminateRuntime(), 1U);
+  StartRuntime(Impatient());
+  Fiber waits([&] { seen.woken.Wait(); });
+  pipe.LetGoOn();
+  waits.Join();
+  EXPECT_EQ(TerminateRuntime(), 0U);
+  EXPECT_FALSE(seen.started);
+  EXPECT_FALSE(seen.started_in_group);
+  EXPECT_FALSE(seen.dispatched);
+  EXPECT_EQ(seen.groups, 0U);
+  EXPECT_EQ(seen.ran, 0);
+}
+
+TEST_P(LeftThreadsTest, OneThatWasLeftBehindMaySleepWhereNoRuntimeRuns) {
+  auto& pipe = Immortal<BlockingPipe>();
+  StartRuntime(Impatient());
+  ASSERT_TRUE(StartFiberDetached([&] {
+    pipe.Block();
+    const FiberScope scope({.deadline = 1h});
+    FiberSleepFor(1ms);
+    std::abort();
+  }));
+  pipe.blocks.Wait();
+  EXPECT_EQ(TerminateRuntime(), 1U);
+  pipe.LetGoOn();
+}
+
+TEST_P(LeftThreadsTest, OneThatComputesWithoutEndIsLeftBehind) {
+  struct Shared {
+    std::atomic<bool> stops{false};
+    FiberEvent computes;
+  };
+  auto& shared = Immortal<Shared>();
+  StartRuntime(Impatient());
+  ASSERT_TRUE(StartFiberDetached({.name = "computes"}, [&] {
+    shared.computes.Set();
+    while (!shared.stops) {
+    }
+  }));
+  shared.computes.Wait();
+  LogCatcher log;
+  EXPECT_EQ(TerminateRuntime(), 1U);
+  EXPECT_NE(log.text().find("fiber 'computes' (id "), std::string::npos) << log.text();
+  shared.stops = true;
+  while (scheduling_group::LeftThreads::Any()) std::this_thread::yield();
+}
+
+TEST_P(LeftThreadsTest, ATimersCallbackThatBlocksItsThreadIsLeftBehindInTime) {
+  auto& pipe = Immortal<BlockingPipe>();
+  StartRuntime(Impatient());
+  EnableFiberTimer(CreateFiberTimer(Steady::now(), [&] { pipe.Block(); }));
+  pipe.blocks.Wait();
+  LogCatcher log;
+  const auto begin = Steady::now();
+  EXPECT_EQ(TerminateRuntime(), 0U);
+  EXPECT_LT(Steady::now() - begin, kForever);
+  EXPECT_NE(log.text().find("a callback blocks the timer thread of scheduling group "), std::string::npos)
+      << log.text();
+  {
+    const RuntimeOf runtime(Impatient());
+    Fiber([] { FiberSleepFor(1ms); }).Join();
+  }
+  pipe.LetGoOn();
+  const RuntimeOf runtime(Impatient());
+  Fiber([] { FiberSleepFor(1ms); }).Join();
 }
 
 // --- Restart ---

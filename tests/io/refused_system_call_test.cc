@@ -14,6 +14,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -25,6 +26,7 @@
 #include "weft/base/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
+#include "weft/io/run_until_signal.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
@@ -191,6 +193,63 @@ TEST(RefusedSystemCall, AServerGoesOnAfterAnErrorOfAcceptThatNobodyExpects) {
     EXPECT_EQ(accepts_to_fail, 0);
   }
   EXPECT_EQ(fiber::TerminateRuntime(), 0u);
+}
+
+// It spun at 100 %, whatever its deadline.
+TEST_F(RefusedSystemCallDeathTest, AnEndSignalComesAlsoWhereSigtimedwaitIsRefused) {
+  for (const int error : {EPERM, ENOSYS}) {
+    EXPECT_EXIT(
+        {
+          EndAfterCpuTime(seconds(1));
+          const BlockedEndSignals blocked = BlockEndSignals();
+          REQUIRE(ForbidSystemCall(SYS_rt_sigtimedwait, error));
+          REQUIRE(WaitForEndSignal(milliseconds(20)) == 0);
+          std::thread([] { ::kill(::getpid(), SIGINT); }).join();
+          REQUIRE(WaitForEndSignal(seconds(30)) == SIGINT);
+          std::thread([] { ::kill(::getpid(), SIGTERM); }).join();
+          REQUIRE(WaitForEndSignal() == SIGTERM);
+          UnblockEndSignals(blocked);
+          _exit(0);
+        },
+        ::testing::ExitedWithCode(0), "^$")
+        << "error " << error;
+  }
+}
+
+TEST_F(RefusedSystemCallDeathTest, WhereNothingTellsOfAnEndSignalItEndsTheProcess) {
+  EXPECT_EXIT(
+      {
+        EndAfterCpuTime(seconds(1));
+        static_cast<void>(BlockEndSignals());
+        REQUIRE(ForbidSystemCall(SYS_rt_sigtimedwait, EPERM));
+        REQUIRE(ForbidSystemCall(SYS_signalfd4, EPERM));
+        REQUIRE(WaitForEndSignal(milliseconds(20)) == 0);
+        std::thread([] { ::kill(::getpid(), SIGTERM); }).detach();
+        WaitForEndSignal();
+      },
+      ::testing::KilledBySignal(SIGTERM), "the system refuses both sigtimedwait\\(2\\), with error 1, and signalfd");
+}
+
+// hwloc asked again and again.
+TEST_F(RefusedSystemCallDeathTest, TheRuntimeStartsWhereTheCpusOfTheProcessAreASecret) {
+  for (const int error : {EPERM, ENOSYS}) {
+    EXPECT_EXIT(
+        {
+          EndAfterCpuTime(seconds(2));
+          REQUIRE(ForbidSystemCall(SYS_sched_getaffinity, error));
+          StartTwoWorkers();
+          InAFiber([] {});
+          fiber::TerminateRuntime();
+          fiber::Options options;
+          options.topology = "numa:2 core:2 pu:1";
+          fiber::StartRuntime(options);
+          InAFiber([] {});
+          fiber::TerminateRuntime();
+          _exit(0);
+        },
+        ::testing::ExitedWithCode(0), "the system refuses sched_getaffinity")
+        << "error " << error;
+  }
 }
 
 }  // namespace

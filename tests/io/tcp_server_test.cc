@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -23,7 +24,9 @@
 #include <utility>
 #include <vector>
 
+#include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_scope.h"
+#include "weft/fiber/runtime.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/descriptor.h"
@@ -865,6 +868,82 @@ TEST_P(TcpServerTest, WhenAcceptingHasStoppedConnectionsGoOn) {
   TcpServer never_started(Listening(), lines.Handler());
   EXPECT_TRUE(never_started.StopAccepting());
   EXPECT_TRUE(IsRefused(never_started));
+}
+
+// --- A server that still serves when its runtime has ended ---
+
+class TcpServerOfAnEndedRuntimeDeathTest : public ::testing::Test {
+ protected:
+  static constexpr const char* kLine =
+      "the server at 127.0.0.1:[0-9]+ had not ended when the runtime was terminated, and never will";
+
+  TcpServerOfAnEndedRuntimeDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+
+  static std::unique_ptr<TcpServer> Serve() {
+    TcpListener listener;
+    if (listener.Listen(SocketAddress::LoopbackIpv4(0))) std::abort();
+    fiber::Options options;
+    options.concurrency_hint = 2;
+    options.terminate_timeout = 1ms;
+    fiber::StartRuntime(options);
+    static std::atomic<bool> asked{false};
+    auto server = std::make_unique<TcpServer>(std::move(listener), [](TcpStream& stream) {
+      char byte;
+      asked = stream.ReadAll(&byte, 1).ok();
+      Echo(stream);
+    });
+    if (!server->Start()) std::abort();
+    Fiber([&] {
+      static TcpStream client;
+      if (client.Connect(server->local_address()) || !client.WriteAll("x").ok()) std::abort();
+    }).Join();
+    while (!asked) std::this_thread::yield();
+    if (fiber::TerminateRuntime() != 2) std::abort();  // The fiber that accepts, and the handler.
+    return server;
+  }
+};
+
+TEST_F(TcpServerOfAnEndedRuntimeDeathTest, StopSaysSo) {
+  EXPECT_DEATH(Serve()->Stop(1s), std::string("TcpServer::Stop: ") + kLine);
+  EXPECT_DEATH(Serve()->StopAccepting(), std::string("TcpServer::StopAccepting: ") + kLine);
+}
+
+TEST_F(TcpServerOfAnEndedRuntimeDeathTest, TheDestructorSaysSo) {
+  EXPECT_DEATH(Serve().reset(), std::string("TcpServer::Stop: ") + kLine);
+  // Also if another runtime runs.
+  EXPECT_DEATH(
+      {
+        auto server = Serve();
+        fiber::StartRuntime(fiber::Options());
+        server.reset();
+      },
+      std::string("TcpServer::Stop: ") + kLine);
+}
+
+TEST_F(TcpServerOfAnEndedRuntimeDeathTest, AStaticOneDoesNotHoldUpTheExit) {
+  EXPECT_EXIT(
+      {
+        static std::unique_ptr<TcpServer> server;
+        server = Serve();
+        std::exit(42);
+      },
+      ::testing::ExitedWithCode(42), kLine);
+}
+
+TEST_F(TcpServerOfAnEndedRuntimeDeathTest, OneThatWasStoppedInTimeMayGoAtAnyTime) {
+  fiber::Options options;
+  options.concurrency_hint = 2;
+  TcpListener listener;
+  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  fiber::StartRuntime(options);
+  {
+    TcpServer server(std::move(listener), &Echo);
+    ASSERT_TRUE(server.Start());
+    server.Stop();
+    EXPECT_EQ(fiber::TerminateRuntime(), 0u);
+    EXPECT_FALSE(server.HasLostItsRuntime());
+    server.Stop();
+  }
 }
 
 }  // namespace

@@ -26,6 +26,8 @@
 #include <vector>
 
 #include "weft/fiber/this_fiber.h"
+#include "weft/io/descriptor.h"
+#include "weft/io/socket.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/sync/fiber_event.h"
@@ -937,6 +939,17 @@ TEST_P(TcpStreamTest, ADeadlineThatHasPassedIsALook) {
       }
     });
   }
+}
+
+// A port of this machine on which nobody listens may become the connecting socket's own: the two then are one.
+TEST(TcpStreamConnect, AConnectionToItselfIsRefused) {
+  Descriptor socket;
+  ASSERT_FALSE(OpenSocket(AF_INET, SOCK_STREAM, &socket));
+  const SocketAddress any_port = SocketAddress::LoopbackIpv4(0);
+  ASSERT_EQ(::bind(socket.fd(), any_port.data(), any_port.size()), 0);
+  const SocketAddress own = LocalAddress(socket);
+  EXPECT_EQ(ConnectSocket(&socket, own, Soon()), std::errc::connection_refused);
+  EXPECT_EQ(PeerAddress(socket), own) << "the kernel did it";
 }
 
 }  // namespace

@@ -28,6 +28,7 @@ namespace weft::scheduling_group {
 class SchedulingGroup {
  public:
   timer::TimerWorker* timers = nullptr;
+  bool stopping() const noexcept { return false; }
 };
 
 struct FiberOwner {
