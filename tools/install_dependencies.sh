@@ -16,7 +16,7 @@ set -eu
 
 build_packages="g++ cmake ninja-build ccache pkg-config libboost1.81-dev libboost-context1.81-dev libhwloc-dev libgflags-dev
   libgoogle-glog-dev"
-example_packages="libboost-json1.81-dev libssl-dev libnghttp2-dev libuv1-dev wrk"
+example_packages="libboost-json1.81-dev libssl-dev libnghttp2-dev zlib1g-dev libuv1-dev wrk"
 grpc_packages="libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc"
 test_packages="git libgtest-dev libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3 python3-grpcio
   curl llvm nghttp2-client nghttp2-server openssl redis-tools valgrind strace binutils"
