@@ -26,11 +26,15 @@ bool IsTimedOut(std::error_code error) { return error == std::errc::timed_out; }
 
 std::error_code Http2Session::Run(Stay stay) {
   Lock lock(mutex_);
+  frame_room_.Wake();
   may_leave_ = stay == Stay::kMayLeave;
   has_left_ = false;
   Heard();
   ReadLoop(lock);
-  if (has_left_) return {};
+  if (has_left_) {
+    frame_room_.Sleep();
+    return {};
+  }
   Shielded([&] {
     ended_ = true;
     CloseAll(why_ ? why_ : make_error_code(Http2Errc::kConnectionLost));
@@ -44,6 +48,7 @@ std::error_code Http2Session::Run(Stay stay) {
 
 void Http2Session::EndWait() {
   const Lock lock(mutex_);
+  frame_room_.Wake();
   if (transport_.draining()) return Drain();
   Terminate(NGHTTP2_NO_ERROR, {}, TimeUp::kIdle);
 }

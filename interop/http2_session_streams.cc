@@ -54,6 +54,7 @@ Http2Session::~Http2Session() {
     streams_.erase(stream);
     stream->Release();
   }
+  frame_room_.Wake();
   nghttp2_session_del(session_);
 }
 

@@ -176,7 +176,9 @@ TEST_P(Http2BoundsTest, ARequestThatTheLastGoAwayLeavesOutDoesNotBegin) {
     EXPECT_EQ(peer.Await(kGoAway).number(), 1u);
     // One that began before its client read that. nghttp2 does not tell of it, so its trailers have no stream.
     peer.Send(FrameOf(kHeaders, kEndHeaders, 5, RequestFields("POST", "/late")) +
-              FrameOf(kHeaders, kEndHeaders | kEndStream, 5, Literal("x-trailer", "last")));
+              FrameOf(kHeaders, kEndHeaders | kEndStream, 5, Literal("x-trailer", "last")) +
+              FrameOf(kPing, 0, 0, "was read"));
+    static_cast<void>(peer.Await(kPing, 0, kAck));
     may_answer.Set();
     EXPECT_EQ(peer.Await(kData, 1, kEndStream).payload, "answer");
     peer.AwaitEnd();
