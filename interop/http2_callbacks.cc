@@ -10,9 +10,13 @@
 
 #include "weft/base/check.h"
 #include "weft/interop/http2_error.h"
+#include "weft/interop/http2_grpc_type.h"
 
 namespace weft::interop {
 namespace {
+
+constexpr std::size_t kFieldCosts = 32;  // RFC 9113, 6.5.2
+constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 40;
 
 Http2Stream* StreamOf(nghttp2_session* session, std::int32_t id) {
   return static_cast<Http2Stream*>(nghttp2_session_get_stream_user_data(session, id));
@@ -33,10 +37,43 @@ std::uint64_t NumberOf(const std::uint8_t (&opaque)[8]) {
   return number;
 }
 
+bool IsGrpcType(std::string_view name, std::string_view value) { return name == "content-type" && IsGrpc(value); }
+
 }  // namespace
 
+bool Http2Session::MayBegin(std::int32_t id) {
+  if (side_ == Side::kServer && id > last_begun_) {
+    last_begun_ = id;
+    return true;
+  }
+  CountEmpty(1);  // nghttp2 ignores it.
+  return side_ == Side::kClient || leaves_streams_out_ || is_closing() || resets_.Take(id);
+}
+
+// Before nghttp2 looks for the stream.
+int Http2Session::Callbacks::OnBeginFrame(nghttp2_session* session, const nghttp2_frame_hd* head, void* self) noexcept {
+  Http2Session* const to = Self(self);
+  if (head->type == NGHTTP2_HEADERS) {
+    to->section_ = 0;
+    if (nghttp2_session_find_stream(session, head->stream_id) != nullptr) {
+      to->empty_.GiveBack(kForSection);
+    } else if (!to->MayBegin(head->stream_id)) {
+      return NGHTTP2_ERR_CALLBACK_FAILURE;
+    }
+  } else if (head->type == NGHTTP2_PUSH_PROMISE) {
+    to->section_ = 0;
+    to->CountInVain();
+  } else if (head->type != NGHTTP2_CONTINUATION) {
+    return 0;
+  }
+  return to->CountSection(head->length) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
 int Http2Session::Callbacks::OnBeginHeaders(nghttp2_session* session, const nghttp2_frame* frame, void* self) noexcept {
+  // Before our SETTINGS forbid them. The stream is reset.
+  if (frame->hd.type == NGHTTP2_PUSH_PROMISE) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
+  Self(self)->empty_.GiveBack(kForSection);
   const base::RefPtr<Http2Stream> stream = Self(self)->OnBegin();
   if (stream.get() == nullptr) {
     static_cast<void>(
@@ -52,8 +89,13 @@ int Http2Session::Callbacks::OnBeginHeaders(nghttp2_session* session, const nght
 int Http2Session::Callbacks::OnHeader(nghttp2_session* session, const nghttp2_frame* frame, const std::uint8_t* name,
                                       std::size_t name_size, const std::uint8_t* value, std::size_t value_size,
                                       std::uint8_t, void* self) noexcept {
+  if (!Self(self)->CountSection(kFieldCosts + name_size + value_size)) return NGHTTP2_ERR_CALLBACK_FAILURE;
   Http2Stream* const stream = StreamOf(session, frame->hd.stream_id);
-  if (stream == nullptr || stream->too_large) return 0;
+  if (stream == nullptr) return 0;
+  if (stream->too_large) {
+    stream->is_grpc = stream->is_grpc || IsGrpcType(View(name, name_size), View(value, value_size));
+    return 0;
+  }
   Http2Headers& to = stream->has_fields ? stream->trailers : stream->fields;
   to.Add(View(name, name_size), View(value, value_size));
   stream->too_large = stream->fields.bytes() + stream->trailers.bytes() > Self(self)->options_.max_header_list;
@@ -88,8 +130,11 @@ int Http2Session::Callbacks::OnFrameReceived(nghttp2_session* session, const ngh
 }
 
 // A stream above our max_concurrent_streams, before the peer has acknowledged it: nghttp2 resets it.
-int Http2Session::Callbacks::OnInvalidFrame(nghttp2_session*, const nghttp2_frame*, int error, void* self) noexcept {
-  if (error == NGHTTP2_ERR_REFUSED_STREAM) Self(self)->OnRefused();
+int Http2Session::Callbacks::OnInvalidFrame(nghttp2_session*, const nghttp2_frame* frame, int error,
+                                            void* self) noexcept {
+  if (error != NGHTTP2_ERR_REFUSED_STREAM) return 0;
+  Self(self)->resets_.Add(frame->hd.stream_id);
+  Self(self)->OnRefused();
   return 0;
 }
 
@@ -97,20 +142,26 @@ void Http2Session::Callbacks::OnMessage(Http2Session* self, Http2Stream* stream,
   // Too many fields of a request have an answer: OnFields().
   const bool is_request = self->side_ == Side::kServer && !stream->has_fields;
   if (stream->too_large && !is_request && !stream->closed && !stream->drops_body) {
+    self->CountInVain();
     return self->SubmitReset(*stream, NGHTTP2_CANCEL, Http2Errc::kHeadersTooLarge);
   }
   // What comes after our reset is no end of the message.
   if ((head.flags & NGHTTP2_FLAG_END_STREAM) != 0 && !stream->closed) stream->end_received = true;
   if (head.type == NGHTTP2_HEADERS && !stream->has_fields) {
-    if (IsInformational(*stream)) return stream->fields.clear();
+    if (IsInformational(*stream)) {
+      self->CountInVain();
+      return stream->fields.clear();
+    }
     stream->has_fields = true;
     self->OnFields(*stream);
   }
-  stream->changed.notify_all();
+  // OnData() has told of bytes: those that wait for them are not woken by frames without any.
+  if (head.type == NGHTTP2_HEADERS || (head.flags & NGHTTP2_FLAG_END_STREAM) != 0) stream->changed.notify_all();
 }
 
 int Http2Session::Callbacks::OnData(nghttp2_session* session, std::uint8_t, std::int32_t id, const std::uint8_t* data,
                                     std::size_t size, void* self) noexcept {
+  Self(self)->empty_.GiveBack(kForDataCome);
   Http2Stream* const stream = StreamOf(session, id);
   if (stream == nullptr || stream->closed || stream->drops_body) {
     static_cast<void>(nghttp2_session_consume(session, id, size));  // H2S4
@@ -151,6 +202,11 @@ int Http2Session::Callbacks::OnFrameSent(nghttp2_session* session, const nghttp2
     } else {
       Self(self)->EndWith(Http2Errc::kProtocolError);  // If it is not ours, nghttp2 has found an error.
     }
+  }
+  // nghttp2 forgets the stream next.
+  if (frame->hd.type == NGHTTP2_RST_STREAM &&
+      nghttp2_session_get_stream_remote_close(session, frame->hd.stream_id) != 1) {
+    Self(self)->resets_.Add(frame->hd.stream_id);
   }
   if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) return 0;
   Self(self)->has_progressed_ = true;
@@ -204,6 +260,7 @@ int Http2Session::Callbacks::SendBody(nghttp2_session*, nghttp2_frame*, const st
   std::string& flight = Self(self)->flight_;
   if (flight.size() >= kFlight) return NGHTTP2_ERR_WOULDBLOCK;  // H2S8: asked again for the next one.
   auto* const stream = static_cast<Http2Stream*>(source->ptr);
+  if (size != 0) Self(self)->empty_.GiveBack(kForDataSent);
   constexpr std::size_t kHead = 9;
   flight.append(View(head, kHead));
   stream->TakeOut(size, &flight);
@@ -215,6 +272,7 @@ const nghttp2_session_callbacks* Http2Session::Callbacks::Table() {
   static const nghttp2_session_callbacks* const table = [] {
     nghttp2_session_callbacks* made = nullptr;
     WEFT_CHECK(nghttp2_session_callbacks_new(&made) == 0, "Http2Session: no memory");
+    nghttp2_session_callbacks_set_on_begin_frame_callback(made, &OnBeginFrame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(made, &OnBeginHeaders);
     nghttp2_session_callbacks_set_on_header_callback(made, &OnHeader);
     nghttp2_session_callbacks_set_on_frame_recv_callback(made, &OnFrameReceived);
@@ -236,6 +294,8 @@ const nghttp2_option* Http2Session::Callbacks::Options() {
     nghttp2_option_set_no_auto_window_update(made, 1);
     // Nothing is kept of streams that have ended (23 KiB for 100). Their frames are ignored: RFC 9113, 5.1 allows it.
     nghttp2_option_set_no_closed_streams(made, 1);
+    // Ours counts (H2S15): nghttp2's own ends connections whose calls are given up at their deadlines.
+    nghttp2_option_set_stream_reset_rate_limit(made, kNoLimit, kNoLimit);
     return made;
   }();
   return option;

@@ -51,6 +51,7 @@ class FieldList {
 struct Http2Session::Callbacks {
   static Http2Session* Self(void* self) { return static_cast<Http2Session*>(self); }
 
+  static int OnBeginFrame(nghttp2_session* session, const nghttp2_frame_hd* head, void* self) noexcept;
   static int OnBeginHeaders(nghttp2_session* session, const nghttp2_frame* frame, void* self) noexcept;
   static int OnHeader(nghttp2_session* session, const nghttp2_frame* frame, const std::uint8_t* name,
                       std::size_t name_size, const std::uint8_t* value, std::size_t value_size, std::uint8_t flags,

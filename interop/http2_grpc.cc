@@ -7,18 +7,12 @@
 #include <exception>
 
 #include "weft/base/log.h"
+#include "weft/interop/http2_grpc_type.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft::interop {
 namespace {
-
-bool IsGrpc(std::string_view content_type) {
-  constexpr std::string_view kGrpc = "application/grpc";
-  if (!content_type.starts_with(kGrpc)) return false;
-  const std::string_view rest = content_type.substr(kGrpc.size());
-  return rest.empty() || rest[0] == '+' || rest[0] == ';';
-}
 
 GrpcStatus Run(const Http2GrpcService::Method& method, GrpcCall& call) {
   try {
@@ -61,8 +55,9 @@ GrpcStatus Http2GrpcService::Call(GrpcCall& call) {
   const auto found = methods_.find(call.method());
   if (found == methods_.end()) return {GrpcCode::kUnimplemented, std::string("no method ").append(call.method())};
   const std::string_view encoding = call.metadata().Find("grpc-encoding");
-  if (!encoding.empty() && encoding != "identity") {
-    call.AddMetadata("grpc-accept-encoding", "identity");
+  call.uses_gzip_ = encoding == "gzip";
+  if (!encoding.empty() && encoding != "identity" && !call.uses_gzip_) {
+    call.AddMetadata("grpc-accept-encoding", "identity,gzip");
     return {GrpcCode::kUnimplemented, std::string("messages compressed by ").append(encoding)};
   }
   if (!call.SetDeadline()) return {GrpcCode::kInternal, "a grpc-timeout that is none"};

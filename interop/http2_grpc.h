@@ -28,10 +28,9 @@
 // gone, and when the connection ends. After the deadline the call ends with kDeadlineExceeded, unless the handler still
 // says kOk; in the middle of a message that it sends, its stream is reset. An exception that leaves it, but for
 // FiberCancelled, is logged and becomes kUnknown.
-// Clients of gRPC reset each call that they give up or whose time is over: where many do, raise max_resets and
-// resets_per_second of Http2Options.
 // A unary handler begins when the client has ended its messages; a second message is kUnimplemented, and so are
-// compression and a path that nobody has added. Other content types get the HTTP status 415, all but POST 405.
+// compression by anything but gzip and a path that nobody has added. Metadata above Http2Options::max_header_list are
+// kResourceExhausted. Other content types get the HTTP status 415, all but POST 405.
 // gRPC's own services: interop/http2_grpc_health.h, interop/http2_grpc_reflection.h.
 // Source: the protocol "gRPC over HTTP2" of grpc/grpc, doc/PROTOCOL-HTTP2.md.
 //

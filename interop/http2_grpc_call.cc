@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "weft/fiber/this_fiber.h"
+#include "weft/interop/http2_gzip.h"
 
 namespace weft::interop {
 namespace {
@@ -97,24 +98,44 @@ bool GrpcCall::ReadBytes(std::string_view* message) {
   TestCancel();
   if (failed() || !AwaitBytes(kHead)) return false;
   const auto* const head = reinterpret_cast<const std::uint8_t*>(in_.data() + in_begin_);
-  if (head[0] != 0) {  // No encoding was agreed upon.
+  const bool is_packed = head[0] != 0;
+  if (is_packed && (head[0] != 1 || !uses_gzip_)) {  // No encoding was agreed upon.
     Fail({GrpcCode::kInternal, "a message that is compressed"});
     return false;
   }
   const std::size_t size =
       std::size_t{head[1]} << 24 | std::size_t{head[2]} << 16 | std::size_t{head[3]} << 8 | head[4];
-  if (size > max_message_) {
-    Fail({GrpcCode::kResourceExhausted, std::string("a message of ")
-                                            .append(std::to_string(size))
-                                            .append(" bytes; at most ")
-                                            .append(std::to_string(max_message_))
-                                            .append(" are taken")});
-    return false;
-  }
+  if (size > max_message_) return FailTooLarge(std::to_string(size));
   if (!AwaitBytes(kHead + size)) return false;
   *message = std::string_view(in_).substr(in_begin_ + kHead, size);
   in_begin_ += kHead + size;
-  return true;
+  return !is_packed || Unpack(message);
+}
+
+bool GrpcCall::FailTooLarge(std::string size) {
+  Fail({GrpcCode::kResourceExhausted, std::string("a message of ")
+                                          .append(size)
+                                          .append(" bytes; at most ")
+                                          .append(std::to_string(max_message_))
+                                          .append(" are taken")});
+  return false;
+}
+
+bool GrpcCall::Unpack(std::string_view* message) {
+  switch (Gunzip(*message, max_message_, &unpacked_)) {
+    case GunzipResult::kDone:
+      *message = unpacked_;
+      return true;
+    case GunzipResult::kTooLarge:
+      return FailTooLarge("more");
+    case GunzipResult::kNoMemory:
+      Fail({GrpcCode::kResourceExhausted, "no memory to unpack a message"});
+      return false;
+    case GunzipResult::kBad:
+      break;
+  }
+  Fail({GrpcCode::kInternal, "a compressed message that is no gzip"});
+  return false;
 }
 
 bool GrpcCall::AwaitEnd() {

@@ -4,8 +4,9 @@
 // GrpcCall: a call of gRPC that is being served, and GrpcStatus, how it ends (interop/http2_grpc.h).
 //
 // Messages are Protobuf's, or whatever has its ParseFromArray(), ByteSizeLong() and SerializeWithCachedSizesToArray();
-// or bytes. They are not compressed. Memory: max_message for a message that comes, as far as it has come, and at most
-// twice as much in all; the message that is being written.
+// or bytes. Those of the client may be compressed by gzip; ours are not. Memory: max_message for a message that comes, as
+// far as it has come, and at most twice as much in all; as much again, once or twice, for what it unpacks to; the
+// message that is being written.
 //
 // A call that has failed, because a message of the client is none, is too large or is cut short, ends with the status
 // that says so, whatever the handler returns. A handler that needs all messages asks failed() after the last Read().
@@ -127,7 +128,9 @@ class GrpcCall {
   // For a message of so many bytes, behind its head. nullptr: the call has failed.
   char* MakeRoom(std::size_t size);
   bool Flush();
-  Http2Headers Head() const;  // the header fields of the answer
+  Http2Headers Head() const;               // the header fields of the answer
+  bool Unpack(std::string_view* message);  // *message, which is gzip. False: the call has failed.
+  bool FailTooLarge(std::string size);     // false
   // False: the stream has ended before, or the call has failed.
   bool AwaitBytes(std::size_t size);
   void MakeRoomToRead(std::size_t size);
@@ -145,6 +148,8 @@ class GrpcCall {
   std::string in_;  // the unread bytes are those from in_begin_ to in_end_
   std::size_t in_begin_ = 0;
   std::size_t in_end_ = 0;
+  bool uses_gzip_ = false;  // for messages that are compressed
+  std::string unpacked_;
   std::string out_;
   bool cut_off_ = false;  // a write has not ended as it should: the stream is reset
   FiberMutex mutex_;      // a reader and a writer may fail at the same time

@@ -3,9 +3,8 @@
 //
 // Http2Options: the limits of an HTTP/2 connection (interop/http2_server.h, http2_client.h).
 //
-// Limits of nghttp2 itself, which hold beside these: 8 CONTINUATION frames after a HEADERS frame, 64 KiB of a header
-// section as it is on the wire, 32 entries in a SETTINGS frame, 1,000 unsent answers to PING and SETTINGS, 1,000 resets
-// by a client at once and 33 a second afterwards.
+// Limits of nghttp2 itself, which hold beside these: 8 CONTINUATION frames after a HEADERS frame, 64 KiB of a field, 32
+// entries in a SETTINGS frame, 1,000 unsent answers to PING and SETTINGS.
 #ifndef WEFT_INTEROP_HTTP2_OPTIONS_H_
 #define WEFT_INTEROP_HTTP2_OPTIONS_H_
 
@@ -32,8 +31,9 @@ struct Http2Options {
   // cancelled.
   std::size_t max_server_bodies = 0;
   // Of the header fields of a request or an answer, its trailers included: names, values and 32 bytes a field (RFC
-  // 9113, 6.5.2). A larger request gets the status 431. A larger answer ends its call, and larger trailers their
-  // stream, with kHeadersTooLarge.
+  // 9113, 6.5.2). A larger request gets the status 431, a call of gRPC RESOURCE_EXHAUSTED. A larger answer ends its
+  // call, and larger trailers their stream, with kHeadersTooLarge. A section of more than eight times as much ends the
+  // connection with ENHANCE_YOUR_CALM: HPACK lets few bytes stand for many.
   std::uint32_t max_header_list = 16 * 1024;
   // Bytes of a body that have come and were not read: for each stream, and for all (65,535 or more). At most 2^31 - 1.
   std::uint32_t stream_window = 65'535;
@@ -65,11 +65,18 @@ struct Http2Options {
   // servers needs 5 minutes or more: they end connections that ping more often.
   std::chrono::milliseconds ping_after{0};
 
-  // --- Rapid resets (CVE-2023-44487). A server's ---
-  // Requests that a client may reset before their answer, or make us reset by an error of its own (CVE-2025-8671): so
-  // many at once, and so many more each second. Beyond it the connection ends with ENHANCE_YOUR_CALM.
-  std::uint32_t max_resets = 200;
-  std::uint32_t resets_per_second = 20;
+  // --- Floods: so many at once, and so many more each second. Beyond it the connection ends: ENHANCE_YOUR_CALM ---
+  // Work for nobody. A server's: requests that a client resets less than 10 ms after their beginning and before their
+  // answer (CVE-2023-44487), or makes us reset by an error of its own (CVE-2025-8671), and those above max_header_list.
+  // Each answered request makes room for one more. Calls that a client gives up later, at their deadlines say, do not
+  // count: there are no more of them at a time than of others. A client's: interim answers (103), and pushes.
+  std::uint32_t max_resets = 1'000;
+  std::uint32_t resets_per_second = 200;
+  // Frames without content: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, RST_STREAM, DATA without bytes, unknown ones. What
+  // belongs to requests and bodies makes room: four for each header section, one for DATA that come, three for DATA
+  // that are sent.
+  std::uint32_t max_empty_frames = 10'000;
+  std::uint32_t empty_frames_per_second = 1'000;
 };
 
 }  // namespace weft::interop

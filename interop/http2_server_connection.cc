@@ -13,6 +13,7 @@
 #include "weft/base/fiber_clock.h"
 #include "weft/base/log.h"
 #include "weft/interop/http2_error.h"
+#include "weft/interop/http2_grpc_type.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft::interop {
@@ -31,9 +32,7 @@ Http2ServerConnection::Http2ServerConnection(Http2Server* server, const Http2Tra
                                              const Http2Options& options)
     : Http2Session(Side::kServer, transport, options),
       server_(server),
-      max_handlers_(options.max_handlers != 0 ? options.max_handlers : 2 * options.max_concurrent_streams),
-      resets_(options.max_resets),
-      resets_at_(FiberClock::now()) {
+      max_handlers_(options.max_handlers != 0 ? options.max_handlers : 2 * options.max_concurrent_streams) {
   BecomeIdle();
 }
 
@@ -64,6 +63,7 @@ Http2ServerConnection::StreamPtr Http2ServerConnection::OnBegin() {
   }
   StreamPtr stream = base::MakeRefCounted<Http2Stream>();
   stream->bodies = &server_->bodies_;
+  stream->begun_at = ReadAt();
   return stream;
 }
 
@@ -73,14 +73,24 @@ void Http2ServerConnection::OnFields(Http2Stream& stream) {
   if (stream.too_large) {
     stream.drops_body = true;
     CountUp(&server_->tally_.too_large);
-    static_cast<void>(SubmitStatus(stream, 431, {}, /*body=*/false));
-    return;
+    CountInVain();
+    return RefuseFields(stream);
   }
   if (!EnterHandler()) {
     OnRefused();
     return SubmitReset(stream, NGHTTP2_REFUSED_STREAM, Http2Errc::kNotBegun);
   }
   to_start_.emplace_back(&stream);
+}
+
+// gRPC's clients take any status but 200 for an unknown error.
+void Http2ServerConnection::RefuseFields(Http2Stream& stream) {
+  const bool is_grpc = stream.is_grpc || IsGrpc(stream.fields.Find("content-type"));
+  const Http2Headers resource_exhausted{{"content-type", "application/grpc"},
+                                        {"grpc-status", "8"},
+                                        {"grpc-message", "the metadata is larger than the server takes"}};
+  static_cast<void>(is_grpc ? SubmitStatus(stream, 200, resource_exhausted, /*body=*/false)
+                            : SubmitStatus(stream, 431, {}, /*body=*/false));
 }
 
 // relaxed, both: a count that publishes nothing.
@@ -101,7 +111,6 @@ void Http2ServerConnection::LeaveHandlers(std::uint32_t count) {
 }
 
 void Http2ServerConnection::AfterReceive(Lock& lock) {
-  if (too_many_resets_) Terminate(NGHTTP2_ENHANCE_YOUR_CALM, Http2Errc::kFlooded);
   // A request that was reset at once costs no fiber.
   const auto drop_closed = [this](const StreamPtr& stream) {
     if (stream->closed) DropUnread(*stream);
@@ -186,16 +195,12 @@ void Http2ServerConnection::StopUpload(Http2Stream& stream) {
 void Http2ServerConnection::OnReset(Http2Stream& stream) {
   if (stream.end_sent) return;
   CountUp(&server_->tally_.reset);
-  if (!TakeReset()) too_many_resets_ = true;
+  if (FiberClock::now() - stream.begun_at < kShortLife) CountInVain();
 }
 
-bool Http2ServerConnection::TakeReset() {
-  const Deadline::TimePoint now = FiberClock::now();
-  const std::chrono::duration<double> since = now - std::exchange(resets_at_, now);
-  resets_ = std::min<double>(options_.max_resets, resets_ + since.count() * options_.resets_per_second);
-  if (resets_ < 1) return false;
-  resets_ -= 1;
-  return true;
+void Http2ServerConnection::OnEndSent(Http2Stream& stream) {
+  if (!stream.too_large) CountAnswered();
+  StopUpload(stream);
 }
 
 void Http2ServerConnection::OnClosed(Http2Stream& stream) {
@@ -239,6 +244,7 @@ void Http2ServerConnection::OnPingAnswer(std::uint64_t number) {
 
 void Http2ServerConnection::SayLastGoAway() {
   drain_ = DrainStep::kLast;  // H2V4
+  LeaveStreamsOut();
   static_cast<void>(nghttp2_submit_goaway(
       session_, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(session_), NGHTTP2_NO_ERROR, nullptr, 0));
 }

@@ -23,6 +23,7 @@
 #ifndef WEFT_INTEROP_HTTP2_SERVER_CONNECTION_H_
 #define WEFT_INTEROP_HTTP2_SERVER_CONNECTION_H_
 
+#include <chrono>
 #include <cstdint>
 #include <string_view>
 #include <system_error>
@@ -61,6 +62,9 @@ class Http2ServerConnection final : public Http2Session {
   enum class Handled { kReturned, kThrew, kCancelled };
   enum class DrainStep { kNone, kNoticed, kLast };
 
+  // A request that lives longer has had its place among max_concurrent_streams for so long: a client may reset no more
+  // of these than it may have answered by handlers that take the time. Deadlines of calls are seldom shorter.
+  static constexpr std::chrono::milliseconds kShortLife{10};
   // Of any of them, and no answer to the drain's.
   static constexpr std::uint64_t kSilencePing = 0x7765'6674'7761'6974;
 
@@ -68,7 +72,7 @@ class Http2ServerConnection final : public Http2Session {
   void OnRefused() override;
   void OnFields(Http2Stream& stream) override;
   void OnReset(Http2Stream& stream) override;
-  void OnEndSent(Http2Stream& stream) override { StopUpload(stream); }
+  void OnEndSent(Http2Stream& stream) override;
   void OnClosed(Http2Stream& stream) override;
   void OnGone(Http2Stream&) override {}
   void OnGoAway() override {}
@@ -88,9 +92,9 @@ class Http2ServerConnection final : public Http2Session {
   // H2V2, H2V6. False: the server has no room.
   bool EnterHandler();
   void LeaveHandlers(std::uint32_t count);
+  void RefuseFields(Http2Stream& stream);
   void CountEnd(std::error_code why);
   void SayLastGoAway();
-  bool TakeReset();
   void BecomeIdle();
   void RunHandler(const StreamPtr& stream);
   Handled CallHandler(Http2Stream& stream, Http2Request& request, Http2Response& response);
@@ -107,10 +111,6 @@ class Http2ServerConnection final : public Http2Session {
   Deadline idle_until_;
   DrainStep drain_ = DrainStep::kNone;
   Deadline drain_until_;
-  // Resets that are allowed now, at `resets_at_`.
-  double resets_;
-  Deadline::TimePoint resets_at_;
-  bool too_many_resets_ = false;
 };
 
 }  // namespace weft::interop

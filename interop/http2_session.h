@@ -53,8 +53,15 @@
 //   H2S14 Run(kMayLeave) leaves a session that is nobody's: it is not over, has no stream, handler or writer, and hence
 //         nothing to send (H2S2); it has seen no drain, and the peer owes it nothing within a time limit. So nobody
 //         makes a frame or ends it. When the fibers of its handlers have ended (H2V1), nobody touches it but the next
-//         Run() or the destructor. The TcpServer arms a watch next: the watch finds what has come meanwhile, and a
+//         Run() or the destructor: so its memory sleeps (http2_frame_room.h). The TcpServer arms a watch next: the watch finds what has come meanwhile, and a
 //         drain that the session has not seen ends the watch, or keeps it from being armed (io/tcp_server.h).
+//   H2S15 Work that a peer makes and nobody asked for has limits, and beyond one the connection ends as kFlooded:
+//         a header section by kMostSections times max_header_list, as it is decoded and as it comes, also the fields
+//         that nghttp2 refuses; requests that end without an answer, and sections that are too large or no answer, by
+//         in_vain_; frames without content by empty_, in which what does carry something gives room back.
+//   H2S16 A HEADERS frame for a stream of a smaller number that nghttp2 does not know ends a server's connection
+//         (RFC 9113, 5.1.1). Not if it may be trailers whose sender did not know yet that the stream had gone: of a
+//         stream that we have reset before its end (resets_), or that a GOAWAY has left out.
 // Rejected: a writer fiber for each connection (two switches more for each answer of a connection with one stream).
 #ifndef WEFT_INTEROP_HTTP2_SESSION_H_
 #define WEFT_INTEROP_HTTP2_SESSION_H_
@@ -72,11 +79,14 @@
 #include <system_error>
 
 #include "weft/base/deadline.h"
+#include "weft/base/fiber_clock.h"
 #include "weft/base/intrusive_list.h"
 #include "weft/base/ref_ptr.h"
+#include "weft/interop/http2_flood.h"
 #include "weft/interop/http2_frame_room.h"
 #include "weft/interop/http2_headers.h"
 #include "weft/interop/http2_options.h"
+#include "weft/interop/http2_resets.h"
 #include "weft/interop/http2_stream.h"
 #include "weft/interop/http2_transport.h"
 #include "weft/io/io_result.h"
@@ -177,6 +187,16 @@ class Http2Session {
   // Of a user's fields, which follow `first`.
   static bool MayBeSent(const Http2Headers& fields, std::span<const Http2Field> first = {});
   static bool MayBeSent(const Http2Field& field);
+  // Work that was in vain (H2S15). In callbacks, too.
+  void CountInVain() {
+    if (!in_vain_.Take(1)) flooded_ = true;
+  }
+  void CountAnswered() { in_vain_.GiveBack(1); }
+  Deadline::TimePoint ReadAt() {  // of what is being received
+    if (read_at_ == Deadline::TimePoint()) read_at_ = FiberClock::now();
+    return read_at_;
+  }
+  void LeaveStreamsOut() { leaves_streams_out_ = true; }  // A GOAWAY of ours does (H2S16).
 
   FiberMutex mutex_;
   const Side side_;
@@ -202,6 +222,12 @@ class Http2Session {
   static constexpr std::size_t kKeptFlight = 8'192;  // of that, what an idle connection keeps
   // As Http2Headers::bytes() counts. nghttp2 drops a longer section: it counts 12 bytes a field and 17 for all.
   static constexpr std::size_t kMaxFields = 65'536;
+  // Of max_header_list: a client that sends a few large cookies too many is told so, by 431. HPACK names a field of
+  // thousands of bytes by one byte, so a section may decode to hundreds of times its size.
+  static constexpr std::size_t kMostSections = 8;
+  // What a frame with content gives back of empty_: the receiver of DATA answers it with two window updates, and
+  // perhaps a PING that measures; a request may have a priority, a window update, an empty end and a reset.
+  static constexpr double kForDataSent = 3, kForDataCome = 1, kForSection = 4;
   // For a GOAWAY after an error, and for the peer's last bytes before the close.
   static constexpr std::chrono::seconds kGoodbye{1};
   // How often a server whose idle time-out has passed under running streams looks for a drain.
@@ -218,6 +244,17 @@ class Http2Session {
   // What a read without bytes says.
   void OnNothing(const io::IoResult& got, bool request, Deadline deadline);
   void Receive(const char* data, std::size_t size);
+  // Bytes of the header section that is coming. False: it is a flood (H2S15).
+  [[nodiscard]] bool CountSection(std::size_t bytes) {
+    section_ += bytes;
+    flooded_ = flooded_ || section_ > kMostSections * options_.max_header_list;
+    return !flooded_;
+  }
+  void CountEmpty(double frames) {
+    if (!empty_.Take(frames)) flooded_ = true;
+  }
+  // A stream that nghttp2 does not know. False: the peer breaks HTTP/2 (H2S16).
+  [[nodiscard]] bool MayBegin(std::int32_t id);
   // Of the peer, and of its silence (H2S13).
   void Heard();
   void LookForSilence();
@@ -260,6 +297,17 @@ class Http2Session {
   bool has_progressed_ = false;  // fields or a body are in flight_
   Deadline ping_at_;
   bool pinged_ = false;  // nothing has come since the ping
+
+  // H2S15, H2S16
+  Http2Allowance in_vain_;
+  Http2Allowance empty_;
+  Http2EmptyFrames empty_frames_;
+  std::size_t section_ = 0;
+  bool flooded_ = false;
+  Http2Resets resets_;
+  std::int32_t last_begun_ = 0;
+  Deadline::TimePoint read_at_;
+  bool leaves_streams_out_ = false;
 
   // The reader's, and of whoever ends it.
   CancelScope read_scope_;             // around its reads

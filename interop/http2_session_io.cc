@@ -26,11 +26,15 @@ bool IsTimedOut(std::error_code error) { return error == std::errc::timed_out; }
 
 std::error_code Http2Session::Run(Stay stay) {
   Lock lock(mutex_);
+  frame_room_.Wake();
   may_leave_ = stay == Stay::kMayLeave;
   has_left_ = false;
   Heard();
   ReadLoop(lock);
-  if (has_left_) return {};
+  if (has_left_) {
+    frame_room_.Sleep();
+    return {};
+  }
   Shielded([&] {
     ended_ = true;
     CloseAll(why_ ? why_ : make_error_code(Http2Errc::kConnectionLost));
@@ -44,6 +48,7 @@ std::error_code Http2Session::Run(Stay stay) {
 
 void Http2Session::EndWait() {
   const Lock lock(mutex_);
+  frame_room_.Wake();
   if (transport_.draining()) return Drain();
   Terminate(NGHTTP2_NO_ERROR, {}, TimeUp::kIdle);
 }
@@ -129,6 +134,7 @@ std::error_code Http2Session::TakeReadRoom() {
 void Http2Session::GiveMemoryBack() {
   if (!writing_ && flight_.capacity() > kKeptFlight) std::string().swap(flight_);
   if (nghttp2_session_want_write(session_) == 0) frame_room_.GiveBack();
+  resets_.Forget();
 }
 
 void Http2Session::OnNothing(const io::IoResult& got, bool request, Deadline deadline) {
@@ -156,8 +162,14 @@ void Http2Session::Receive(const char* data, std::size_t size) {
   if (side_ == Side::kServer && nghttp2_session_get_outbound_queue_size(session_) > MaxQueuedFrames()) {
     return Terminate(NGHTTP2_ENHANCE_YOUR_CALM, Http2Errc::kFlooded);  // H2S8
   }
+  const double empty_frames = empty_frames_.Pass({data, size});
+  read_at_ = {};
   const ssize_t done = nghttp2_session_mem_recv(session_, reinterpret_cast<const std::uint8_t*>(data), size);
-  if (done == NGHTTP2_ERR_FLOODED) return Terminate(NGHTTP2_ENHANCE_YOUR_CALM, Http2Errc::kFlooded);
+  // After what has come with them, which may have made room.
+  CountEmpty(empty_frames);
+  if (flooded_ || done == NGHTTP2_ERR_FLOODED) {
+    return Terminate(NGHTTP2_ENHANCE_YOUR_CALM, Http2Errc::kFlooded);  // H2S15
+  }
   if (done < 0) Terminate(NGHTTP2_PROTOCOL_ERROR, Http2Errc::kProtocolError);
 }
 

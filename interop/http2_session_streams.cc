@@ -24,7 +24,12 @@ const std::uint8_t* Bytes(std::string_view text) { return reinterpret_cast<const
 }  // namespace
 
 Http2Session::Http2Session(Side side, const Http2Transport& transport, const Http2Options& options)
-    : side_(side), options_(options), transport_(transport) {
+    : side_(side),
+      options_(options),
+      transport_(transport),
+      in_vain_(options.max_resets, options.resets_per_second),
+      empty_(options.max_empty_frames, options.empty_frames_per_second),
+      empty_frames_(side == Side::kServer ? NGHTTP2_CLIENT_MAGIC_LEN : 0) {
   WEFT_CHECK(options.stream_window <= NGHTTP2_MAX_WINDOW_SIZE && options.connection_window <= NGHTTP2_MAX_WINDOW_SIZE &&
                  options.send_buffer > 0 && options.max_concurrent_streams > 0,
              "Http2Options: a limit that cannot be");
@@ -49,6 +54,7 @@ Http2Session::~Http2Session() {
     streams_.erase(stream);
     stream->Release();
   }
+  frame_room_.Wake();
   nghttp2_session_del(session_);
 }
 
@@ -274,6 +280,7 @@ void Http2Session::SubmitReset(Http2Stream& stream, std::uint32_t code, std::err
 }
 
 void Http2Session::SubmitPing(std::uint64_t number) {
+  empty_.GiveBack(1);  // For its answer.
   std::uint8_t opaque[8];
   std::memcpy(opaque, &number, sizeof(opaque));
   static_cast<void>(nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, opaque));

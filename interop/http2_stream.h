@@ -23,6 +23,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "weft/base/deadline.h"
 #include "weft/base/intrusive_list.h"
 #include "weft/base/noncontiguous_buffer.h"
 #include "weft/base/ref_ptr.h"
@@ -43,6 +44,7 @@ struct Http2Stream : base::RefCounted<Http2Stream> {
   Http2Headers trailers;
   bool has_fields = false;  // complete; of an answer: those of its final status
   bool too_large = false;   // more fields have come than may
+  bool is_grpc = false;     // says a field that has come after those
   std::string in;           // of the body: what was not read
   std::size_t in_begin = 0;
   bool end_received = false;
@@ -62,9 +64,10 @@ struct Http2Stream : base::RefCounted<Http2Stream> {
   std::error_code error;
 
   // A server's.
-  CancelScope scope;        // around the handler
-  bool drops_body = false;  // its handler has returned: what still comes is given back at once
-  bool io_failed = false;   // a Read() or a Write(): what was sent does not end as if it were all
+  Deadline::TimePoint begun_at;  // when its fields have come
+  CancelScope scope;             // around the handler
+  bool drops_body = false;       // its handler has returned: what still comes is given back at once
+  bool io_failed = false;        // a Read() or a Write(): what was sent does not end as if it were all
 
   FiberConditionVariable changed;  // fields, bytes or an end have come; there is room in `out`; closed
   base::ListHook hook;

@@ -174,6 +174,11 @@ TEST_P(Http2BoundsTest, ARequestThatTheLastGoAwayLeavesOutDoesNotBegin) {
     peer.Send(FrameOf(kPing, kAck, 0, ping.payload) +
               FrameOf(kHeaders, kEndHeaders | kEndStream, 3, RequestFields("POST", "/late")));
     EXPECT_EQ(peer.Await(kGoAway).number(), 1u);
+    // One that began before its client read that. nghttp2 does not tell of it, so its trailers have no stream.
+    peer.Send(FrameOf(kHeaders, kEndHeaders, 5, RequestFields("POST", "/late")) +
+              FrameOf(kHeaders, kEndHeaders | kEndStream, 5, Literal("x-trailer", "last")) +
+              FrameOf(kPing, 0, 0, "was read"));
+    static_cast<void>(peer.Await(kPing, 0, kAck));
     may_answer.Set();
     EXPECT_EQ(peer.Await(kData, 1, kEndStream).payload, "answer");
     peer.AwaitEnd();
@@ -371,10 +376,17 @@ TEST_P(Http2BoundsTest, ResetsThatAClientMakesUsSendCountAsItsOwn) {
     for (int i = 0; i < 5; ++i) provoke_one();
     for (const Frame& frame : peer.UntilPingAnswer()) EXPECT_NE(frame.type, kGoAway);
     EXPECT_EQ(served.server().counts().reset, 5u);
-    provoke_one();
-    static_cast<void>(peer.Await(kRstStream, stream - 2));
-    peer.SendFrame(kPing, 0, 0, "any one.");
-    EXPECT_EQ(peer.Await(kGoAway).code(), kEnhanceYourCalm);
+    // On a slow machine some may live for long, and do not count. The flood is seen when more comes.
+    for (int i = 0; i < 1'000 && served.server().counts().flooded == 0; ++i) {
+      provoke_one();
+      Frame frame;
+      do {
+        frame = peer.Next();
+      } while (frame.type != kRstStream && frame.type != kGoAway);
+      if (frame.type != kGoAway) continue;
+      EXPECT_EQ(frame.code(), kEnhanceYourCalm);
+      break;
+    }
     served.client().Close();
     EXPECT_EQ(served.Join(), Http2Errc::kFlooded);
   });

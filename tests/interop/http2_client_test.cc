@@ -479,6 +479,52 @@ TEST_P(Http2ClientTest, InterimAnswersAreSkipped) {
   });
 }
 
+TEST_P(Http2ClientTest, AServersBombOfReferencesEndsTheConnection) {
+  InFiber([] {
+    for (const bool in_trailers : {false, true}) {
+      Called called;
+      Http2Answer answer;
+      Fiber asks([&] {
+        EXPECT_FALSE(called.client.Ask(To("/first"), {}, Soon()).error);
+        answer = called.client.Ask(To("/second"), {}, Soon());
+      });
+      static_cast<void>(called.peer.Await(kHeaders, 1));
+      called.peer.SendFrame(kHeaders, kEndHeaders | kEndStream, 1, std::string("\x88").append(BombEntry()));
+      static_cast<void>(called.peer.Await(kHeaders, 3));
+      if (in_trailers) called.peer.SendFrame(kHeaders, kEndHeaders, 3, "\x88");
+      called.peer.SendFrame(kHeaders, kEndHeaders | kEndStream, 3,
+                            std::string(in_trailers ? "" : "\x88").append(BombOf(16'000)));
+      EXPECT_EQ(called.peer.Await(kGoAway).code(), kEnhanceYourCalm);
+      asks.Join();
+      EXPECT_EQ(answer.error, Http2Errc::kFlooded);
+    }
+  });
+}
+
+TEST_P(Http2ClientTest, AServerThatFloodsEndsTheConnection) {
+  InFiber([] {
+    const std::string interim = FrameOf(kHeaders, kEndHeaders, 1,
+                                        "\x08\x03"
+                                        "103");  // ":status" of HPACK's table.
+    for (const std::string& frame : {interim, FrameOf(kPing, 0, 0, "12345678"), FrameOf(kData, 0, 1)}) {
+      Called called;
+      Http2Answer answer;
+      Fiber asks([&] { answer = called.client.Ask(To("/waits"), {}, Soon()); });
+      static_cast<void>(called.peer.Await(kHeaders, 1));
+      if (frame != interim) called.peer.SendFrame(kHeaders, kEndHeaders, 1, "\x88");
+      Fiber reads([&] { called.peer.AwaitEnd(); });
+      std::string frames;
+      for (int i = 0; i < 500; ++i) frames += frame;
+      for (int i = 0; i < 50 && called.peer.stream().WriteAll(frames, Soon()).ok(); ++i) {
+      }
+      static_cast<void>(called.peer.stream().ShutdownWrite());
+      asks.Join();
+      EXPECT_EQ(answer.error, Http2Errc::kFlooded);
+      reads.Join();
+    }
+  });
+}
+
 TEST_P(Http2ClientTest, AnAnswerHasItsLimits) {
   InFiber([] {
     Called called({.max_header_list = 1'000});

@@ -31,6 +31,7 @@ namespace weft::interop {
 enum FrameType : std::uint8_t {
   kData = 0,
   kHeaders = 1,
+  kPriority = 2,
   kRstStream = 3,
   kSettings = 4,
   kPing = 6,
@@ -38,7 +39,7 @@ enum FrameType : std::uint8_t {
   kWindowUpdate = 8,
   kContinuation = 9
 };
-constexpr std::uint8_t kEndStream = 1, kAck = 1, kEndHeaders = 4;
+constexpr std::uint8_t kEndStream = 1, kAck = 1, kEndHeaders = 4, kPadded = 8;
 constexpr std::uint32_t kNoError = 0, kProtocolError = 1, kInternalError = 2, kSettingsTimeout = 4, kRefusedStream = 7,
                         kCancel = 8, kEnhanceYourCalm = 11;
 
@@ -83,6 +84,18 @@ inline std::string Literal(std::string_view name, std::string_view value) {
 inline std::string RequestFields(std::string_view method = "GET", std::string_view path = "/") {
   return Literal(":method", method) + Literal(":scheme", "http") + Literal(":path", path) + Literal(":authority", "x");
 }
+
+// HPACK: an entry of thousands of bytes for the dynamic table, and then references of a byte each to it.
+constexpr std::size_t kBombEntry = 4'000;
+inline std::string BombEntry() {
+  // 0x40: with indexing; 0x7f: 127 bytes of the value and as many more as the next two say, by seven bits.
+  std::string entry = std::string("\x40\x06", 2) + "x-bomb" + '\x7f';
+  constexpr std::size_t kRest = kBombEntry - 127;
+  entry += static_cast<char>(0x80 | (kRest & 0x7f));
+  entry += static_cast<char>(kRest >> 7);
+  return entry.append(kBombEntry, 'b');
+}
+inline std::string BombOf(std::size_t references) { return std::string(references, '\xbe'); }
 
 class RawPeer {
  public:

@@ -5,6 +5,8 @@
 
 #include "weft/interop/http2_grpc.h"
 
+#include <zlib.h>
+
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -247,10 +249,59 @@ TEST_P(Http2GrpcTest, WhatIsNoCallOfGrpcIsRefused) {
     const Http2Answer nobody = ends.Call("/t.S/Nobody", MessageOf("x"));
     EXPECT_EQ(StatusOf(nobody), "12");
     EXPECT_EQ(MessageOfStatus(nobody), "no method /t.S/Nobody");
-    const Http2Answer compressed = ends.Call("/t.S/Echo", MessageOf("x", 1), {{"grpc-encoding", "gzip"}});
+    const Http2Answer compressed = ends.Call("/t.S/Echo", MessageOf("x", 1), {{"grpc-encoding", "br"}});
     EXPECT_EQ(StatusOf(compressed), "12");
-    EXPECT_EQ(compressed.headers.Find("grpc-accept-encoding"), "identity");
+    EXPECT_EQ(compressed.headers.Find("grpc-accept-encoding"), "identity,gzip");
     EXPECT_EQ(StatusOf(ends.Call("/t.S/Echo", MessageOf("x"), {{"grpc-encoding", "identity"}})), "0");
+  });
+}
+
+TEST_P(Http2GrpcTest, MessagesMayBeCompressedByGzip) {
+  const auto packed = [](std::string_view text) {
+    z_stream stream = {};
+    EXPECT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    std::string to(deflateBound(&stream, text.size()), '\0');
+    stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+    stream.avail_in = static_cast<uInt>(text.size());
+    stream.next_out = reinterpret_cast<Bytef*>(to.data());
+    stream.avail_out = static_cast<uInt>(to.size());
+    EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+    to.resize(stream.total_out);
+    deflateEnd(&stream);
+    return to;
+  };
+  InFiber([&] {
+    Ends ends({.max_message = 300'000});
+    const auto call = [&](std::string_view body) { return ends.Call("/t.S/Echo", body, {{"grpc-encoding", "gzip"}}); };
+    for (const std::size_t size : {0, 1, 4'096, 4'097, 300'000}) {
+      const std::string text(size, 'x');
+      const Http2Answer answer = call(MessageOf(packed(text), 1));
+      EXPECT_EQ(StatusOf(answer), "0");
+      EXPECT_TRUE(answer.body == MessageOf(text)) << size;
+    }
+    EXPECT_EQ(call(MessageOf("plain")).body, MessageOf("plain"));
+    const std::string good = packed("good");
+    EXPECT_EQ(StatusOf(call(MessageOf(packed(std::string(300'001, 'x')), 1))), "8");
+    EXPECT_EQ(StatusOf(call(MessageOf(packed(std::string(3'000'000, 'x')), 1))), "8");
+    EXPECT_EQ(StatusOf(call(MessageOf("no gzip", 1))), "13");
+    EXPECT_EQ(StatusOf(call(MessageOf("", 1))), "13");
+    EXPECT_EQ(StatusOf(call(MessageOf(good.substr(0, good.size() - 1), 1))), "13");
+    EXPECT_EQ(StatusOf(call(MessageOf(good + "more", 1))), "13");
+    EXPECT_EQ(StatusOf(call(MessageOf(good, 2))), "13");
+  });
+}
+
+TEST_P(Http2GrpcTest, MetadataAboveTheLimitAreResourceExhausted) {
+  InFiber([] {
+    Ends ends;
+    const std::string large(20'000, 'm');
+    EXPECT_EQ(StatusOf(ends.Call("/t.S/Echo", MessageOf("x"), {{"x-large", large}})), "8");
+    Http2Headers fields{{"x-large", large}, {"te", "trailers"}, {"content-type", "application/grpc+proto"}};
+    const Http2RequestHead head{.method = "POST", .path = "/t.S/Echo", .authority = "x", .headers = fields};
+    EXPECT_EQ(StatusOf(ends.client.Ask(head, MessageOf("x"), Soon())), "8");
+    EXPECT_EQ(ends.client.Ask({.path = "/", .authority = "x", .headers = {{"x-large", large}}}, "", Soon()).status,
+              431);
+    EXPECT_EQ(StatusOf(ends.Call("/t.S/Echo", MessageOf("x"))), "0");
   });
 }
 

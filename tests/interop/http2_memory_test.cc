@@ -96,6 +96,30 @@ TEST_F(Http2FrameRoomTest, ItsPagesGoAndComeBackWhenTheSessionSends) {
   EXPECT_EQ(SendLargeFrame('y').data(), sent.data());
 }
 
+TEST_F(Http2FrameRoomTest, ASessionThatSleepsHasNoPagesAndGoesOnWhenItWakes) {
+  // HPACK's table has an entry, which the second request names.
+  Receive(FrameOf(kHeaders, kEndHeaders | kEndStream, 1, RequestFields() + "\x40\x01x\x05value"));
+  EXPECT_EQ(fields_.value, "value");
+  const auto has_bytes = [&] {  // of the session itself
+    const auto* const bytes = reinterpret_cast<const char*>(session_);
+    return std::string_view(bytes, 1'024).find_first_not_of('\0') != std::string_view::npos;
+  };
+  EXPECT_TRUE(has_bytes());
+  for (int i = 0; i < 2; ++i) {
+    room_.Sleep();
+    room_.Sleep();
+    EXPECT_FALSE(has_bytes());
+    room_.Wake();
+    room_.Wake();
+    EXPECT_TRUE(has_bytes());
+    fields_.value.clear();
+    Receive(
+        FrameOf(kHeaders, kEndHeaders | kEndStream, 3 + 2 * static_cast<std::uint32_t>(i), RequestFields() + "\xbe"));
+    EXPECT_EQ(fields_.value, "value");
+    static_cast<void>(Send());
+  }
+}
+
 TEST_F(Http2FrameRoomTest, WhatIsBeingReceivedIsNotTheRoom) {
   // A field whose value comes in two frames; HPACK: neither indexed nor Huffman coded.
   const std::string value(20'000, 'v');
