@@ -22,7 +22,7 @@ import tempfile
 import time
 import unittest
 
-from server_process import LIMIT, Server, read_to_end, reset, wait_for
+from server_process import LIMIT, Server, least, read_to_end, reset, wait_for
 
 PROGRAM = sys.argv.pop(1)
 # Under a sanitizer everything takes longer and a fiber needs more: fewer connections, and no figures.
@@ -118,7 +118,7 @@ def curl(*arguments, stdin=None):
         ["curl", "--silent", "--show-error", "--max-time", str(LIMIT), *arguments],
         input=stdin,
         capture_output=True,
-        timeout=2 * LIMIT,
+        timeout=LIMIT,
     )
     if done.returncode != 0:
         raise AssertionError(f"curl {arguments}: {done.returncode} {done.stderr.decode()}")
@@ -143,7 +143,7 @@ class RealClients(unittest.TestCase):
         self.assertEqual(headers["content-type"], "application/json")
         self.assertEqual(headers["content-length"], "27")
         date = time.mktime(time.strptime(headers["date"], "%a, %d %b %Y %H:%M:%S GMT")) - time.timezone
-        self.assertLess(abs(time.time() - date), 5)
+        self.assertLess(abs(time.time() - date), LIMIT)
         ((status, headers, _),) = parse(curl("--head", f"{self.url}/json"), head_only=True)
         self.assertEqual((status, headers["content-length"]), (200, "27"))
 
@@ -163,10 +163,10 @@ class RealClients(unittest.TestCase):
 
     def test_curl_waits_for_continue_and_gets_it(self):
         with tempfile.NamedTemporaryFile() as trace:
-            arguments = ["-H", "Expect: 100-continue", "--expect100-timeout", "15", "--stderr", trace.name, "-v"]
+            arguments = ["-H", "Expect: 100-continue", "--expect100-timeout", str(LIMIT), "--stderr", trace.name, "-v"]
             began = time.monotonic()
             self.assertEqual(curl(*arguments, "-d", "hello", f"{self.url}/echo"), b"hello")
-            self.assertLess(time.monotonic() - began, 10)
+            self.assertLess(time.monotonic() - began, LIMIT - 10)
             self.assertIn(b"< HTTP/1.1 100 Continue", trace.read())
 
     def test_a_body_beyond_the_limit_is_refused_before_it_is_sent(self):
@@ -220,7 +220,7 @@ class RealClients(unittest.TestCase):
                     ["wrk", "-t1", "-c50", "-d1", "--timeout", "15", self.url + path],
                     capture_output=True,
                     text=True,
-                    timeout=2 * LIMIT,
+                    timeout=LIMIT,
                     check=True,
                 )
                 self.assertNotIn("Socket errors", done.stdout)
@@ -387,13 +387,17 @@ class Protocol(unittest.TestCase):
             self.assertLessEqual(data_segments_in(connection) - before, 3)
 
     def test_answers_before_one_that_waits_go_out_at_once(self):
-        with self.server.connect() as connection:
-            began = time.monotonic()
-            connection.sendall(GET + b"GET /fanout?n=200&deadline_ms=3000 HTTP/1.1\r\nHost: a\r\n\r\n" + GET)
-            self.assertEqual(receive(connection, 1)[0][2], b"Hello, World!")
-            self.assertLess(time.monotonic() - began, 2.5)
-            self.assertEqual([status for status, _, _ in receive(connection, 2)], [200, 200])
-            self.assertGreaterEqual(time.monotonic() - began, 3)
+        def seconds_to_the_first():
+            with self.server.connect() as connection:
+                began = time.monotonic()
+                connection.sendall(GET + b"GET /fanout?n=200&deadline_ms=3000 HTTP/1.1\r\nHost: a\r\n\r\n" + GET)
+                self.assertEqual(receive(connection, 1)[0][2], b"Hello, World!")
+                first = time.monotonic() - began
+                self.assertEqual([status for status, _, _ in receive(connection, 2)], [200, 200])
+                self.assertGreaterEqual(time.monotonic() - began, 3)
+                return first
+
+        self.assertLess(least(seconds_to_the_first, 2.5), 2.5)
 
     def test_garbage_behind_good_requests_is_refused_after_they_are_answered(self):
         responses = ask(self.server, 3 * GET + b"garbage\r\n\r\n" + GET)
@@ -445,19 +449,24 @@ class Protocol(unittest.TestCase):
     def test_a_client_that_goes_away_ends_its_request_and_what_that_has_started(self):
         # 256 services need 5 s; only its client can end it sooner.
         fan_out = b"GET /fanout?n=256&deadline_ms=10000 HTTP/1.1\r\nHost: a\r\n\r\n"
+
+        def seconds_to_the_end(leave):
+            before = stats(self.server)
+            connection = self.server.connect()
+            connection.sendall(fan_out)
+            # Its services end one by one, every 20 ms, and a busy machine may come to ask late.
+            wait_for(lambda: stats(self.server)["fibers"] > before["fibers"] + 50, "the fan-out begins")
+            begin = time.monotonic()
+            leave(connection)
+            wait_for(lambda: stats(self.server)["fibers"] < before["fibers"] + 20, "the fan-out ends")
+            took = time.monotonic() - begin
+            # The handler counts it when its fan-out has ended.
+            wait_for(lambda: stats(self.server)["given_up"] == before["given_up"] + 1, "it is given up")
+            return took
+
         for leave in (socket.socket.close, reset):
             with self.subTest(leave=leave):
-                before = stats(self.server)
-                connection = self.server.connect()
-                connection.sendall(fan_out)
-                # Its services end one by one, every 20 ms, and a busy machine may come to ask late.
-                wait_for(lambda: stats(self.server)["fibers"] > before["fibers"] + 50, "the fan-out begins")
-                begin = time.monotonic()
-                leave(connection)
-                wait_for(lambda: stats(self.server)["fibers"] < before["fibers"] + 20, "the fan-out ends")
-                self.assertLess(time.monotonic() - begin, 3)
-                # The handler counts it when its fan-out has ended.
-                wait_for(lambda: stats(self.server)["given_up"] == before["given_up"] + 1, "it is given up")
+                self.assertLess(least(lambda leave=leave: seconds_to_the_end(leave), 3), 3)
 
     def test_noise_kills_nothing(self):
         noise = random.Random(1)
@@ -649,18 +658,21 @@ class Endings(unittest.TestCase):
                     server.connect()
 
     def test_those_that_do_not_end_are_ended_at_the_deadline(self):
-        with serve("--drain=0.3") as server:
-            half = server.connect()
-            half.sendall(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
-            busy = server.connect()
-            busy.sendall(b"GET /fanout?n=250&deadline_ms=10000 HTTP/1.1\r\nHost: a\r\n\r\n")
-            wait_for(lambda: stats(server)["fibers"] > 50, "the fan-out begins")
-            begin = time.monotonic()
-            self.assertEqual(server.stop()[0], 0)
-            self.assertLess(time.monotonic() - begin, 4)  # Of the 5 s that the request would take.
+        def seconds_to_the_end():
+            with serve("--drain=0.3") as server:
+                half = server.connect()
+                half.sendall(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nhalf")
+                busy = server.connect()
+                busy.sendall(b"GET /fanout?n=250&deadline_ms=10000 HTTP/1.1\r\nHost: a\r\n\r\n")
+                wait_for(lambda: stats(server)["fibers"] > 50, "the fan-out begins")
+                begin = time.monotonic()
+                self.assertEqual(server.stop()[0], 0)
+                return time.monotonic() - begin
+
+        self.assertLess(least(seconds_to_the_end, 4), 4)  # Of the 5 s that the request would take.
 
     def test_requests_that_have_begun_are_read_to_their_end_and_answered(self):
-        with serve() as server:
+        with serve(f"--drain={LIMIT}") as server:
             header = server.connect()
             header.sendall(GET[:10])
             body = server.connect()
@@ -677,7 +689,7 @@ class Endings(unittest.TestCase):
                 self.assertEqual((status, headers["connection"], got), (200, "close", answer))
             begin = time.monotonic()
             self.assertEqual(server.stop()[0], 0)
-            self.assertLess(time.monotonic() - begin, 4)  # Of the 5 s of --drain.
+            self.assertLess(time.monotonic() - begin, LIMIT - 10)  # Of the time of --drain.
 
     def test_a_duration_ends_it(self):
         with serve("--duration=3") as server:  # In which a busy machine must come to ask.
@@ -805,9 +817,7 @@ class Many(unittest.TestCase):
             each = (server.resident_bytes() - resident) / total
             # The workers search for a moment before they sleep, and stacks are given back.
             used = []
-            for _ in range(
-                3
-            ):  # The best of three: others use this machine, and a clock tick's work lands on whoever runs.
+            for _ in range(10):  # The best: others use this machine, and a clock tick's work lands on whoever runs.
                 before = server.cpu_seconds()
                 time.sleep(2)
                 used.append(server.cpu_seconds() - before)
@@ -893,7 +903,7 @@ class Many(unittest.TestCase):
             served = 0
             wait_for(lambda: "has to wait" in server.read_log(), "a line in the log")
             while True:
-                connections[served].settimeout(0.3)
+                connections[served].settimeout(2)
                 try:
                     receive(connections[served], 1)
                 except TimeoutError:

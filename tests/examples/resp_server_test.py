@@ -85,7 +85,7 @@ def info_keys(server):
 
 def run_tool(*command, given=None):
     """One of redis-tools; its output."""
-    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=5 * LIMIT)
+    done = subprocess.run(command, input=given, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, f"{command}: status {done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout
 

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 
-LIMIT = 20  # Seconds after which something that should have happened is a failure.
+LIMIT = 60  # Seconds after which something that should have happened is a failure: only what hangs takes that long.
 
 
 def wait_for(condition, what, seconds=LIMIT):
@@ -26,6 +26,17 @@ def wait_for(condition, what, seconds=LIMIT):
         if time.monotonic() > end:
             raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}")
         time.sleep(0.01)
+
+
+def least(measure, enough, tries=5):
+    """The least of some measurements, up to the first below `enough`.
+
+    Others use this machine. What is wrong is so each time.
+    """
+    found = measure()
+    while found >= enough and (tries := tries - 1) > 0:
+        found = min(found, measure())
+    return found
 
 
 class Server:

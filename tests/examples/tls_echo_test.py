@@ -200,7 +200,7 @@ class TlsEcho(unittest.TestCase):
             with secure(server.connect()) as tls:
                 self.assertEqual(echo(tls, b"hello"), b"hello")
                 # A thread has its starter's name until it sets its own: others would keep it.
-                deadline = time.monotonic() + 10
+                deadline = time.monotonic() + LIMIT
                 while len(set(names := worker_names(server.pid))) != len(names) and time.monotonic() < deadline:
                     time.sleep(0.01)
             self.assertGreater(len(names), 0)

@@ -63,7 +63,7 @@ class Clients:
 
     def start(self, *command):
         client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        watchdog = threading.Timer(3 * LIMIT, client.kill)  # Then it says nothing more, and the test fails.
+        watchdog = threading.Timer(LIMIT, client.kill)  # Then it says nothing more, and the test fails.
         watchdog.start()
 
         def end():
@@ -82,7 +82,7 @@ class Clients:
 
     def assert_another_is_served(self):
         other = self.curl(f"{self.url}/json")
-        output, errors = other.communicate(timeout=3 * LIMIT)
+        output, errors = other.communicate(timeout=LIMIT)
         self.assertEqual((other.returncode, output), (0, b'{"message":"Hello, World!"}'), errors)
 
     def assert_let_go(self, client):
@@ -167,7 +167,7 @@ class Http2Pings(Clients, unittest.TestCase):
     flags = (f"--ping_after_ms={SOON}",)
 
     def stats(self):
-        output, errors = self.curl(f"{self.url}/stats").communicate(timeout=3 * LIMIT)
+        output, errors = self.curl(f"{self.url}/stats").communicate(timeout=LIMIT)
         self.assertEqual(errors, b"")
         return json.loads(output)["http2"]
 
@@ -180,7 +180,7 @@ class Http2Pings(Clients, unittest.TestCase):
 
     def test_one_that_runs_is_waited_for(self):
         client = self.curl(f"{self.url}/sleep?ms={3 * SOON}")
-        self.assertEqual(client.communicate(timeout=3 * LIMIT)[0], b"Awake.\n")
+        self.assertEqual(client.communicate(timeout=LIMIT)[0], b"Awake.\n")
         self.assertEqual(self.stats()["ping_timeouts"], 0)
 
 
@@ -241,7 +241,7 @@ class Rpc(Clients, unittest.TestCase):
 
     def assert_another_is_served(self):
         other = self.echo_client("--callers=1", "--seconds=0.01", "--rounds=1")
-        output, errors = other.communicate(timeout=3 * LIMIT)
+        output, errors = other.communicate(timeout=LIMIT)
         self.assertEqual(other.returncode, 0, output + errors)
 
     def test_while_it_calls(self):

@@ -211,9 +211,7 @@ TEST_P(FiberLimiterTest, WhatAsksIsRefusedWhileReadyFibersWaitTooLong) {
   Until([&] { return refused.load(); });
   burners.Stop();
   // FL1: nobody else asked meanwhile, so no fiber ends it.
-  const auto stopped = std::chrono::steady_clock::now();
   Until([] { return TryAdmit() == Admission::kAdmitted; });
-  EXPECT_LT(std::chrono::steady_clock::now() - stopped, 10s) << "of 0.1 s, on a machine that does other things";
 }
 
 TEST(FiberLimiter, AnOverloadedGroupDoesNotCloseTheOther) {

@@ -428,13 +428,13 @@ TEST(FiberLoop, ATimerThatAnotherThreadEnablesWakesTheLoop) {
   EXPECT_FALSE(IsReadable(fd));
   std::thread([&] { EnableFiberTimer(id); }).join();
   EXPECT_TRUE(IsReadable(fd));
-  EXPECT_TRUE(loop.RunUntil([&] { return fired; }, std::chrono::seconds(5)));
+  EXPECT_TRUE(loop.RunUntil([&] { return fired; }, std::chrono::seconds(60)));
 
   fired = false;
   loop.AddTask([&] { id = CreateFiberTimer(Clock::now(), [&] { fired = true; }); });
   loop.Run();
   std::thread enabler([&] { EnableFiberTimer(id); });
-  EXPECT_TRUE(loop.RunUntil([&] { return fired; }, std::chrono::seconds(5)));
+  EXPECT_TRUE(loop.RunUntil([&] { return fired; }, std::chrono::seconds(60)));
   enabler.join();
 }
 
@@ -556,7 +556,7 @@ TEST(FiberLoop, ALoopWithoutDescriptorsRunsByItsNextDeadline) {
 
 class FiberLoopWithRuntime : public ::testing::TestWithParam<unsigned> {
  protected:
-  static constexpr milliseconds kTerminateTimeout{3000};
+  static constexpr milliseconds kTerminateTimeout{60'000};
 
   void SetUp() override {
     fiber::Options options;

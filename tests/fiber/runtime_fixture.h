@@ -10,6 +10,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <ostream>
@@ -22,6 +23,7 @@
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 
+#include "testing/function_ref.h"
 #include "testing/policy.h"
 
 namespace weft::fiber {
@@ -42,8 +44,12 @@ struct Shape {
   }
 };
 
+// The runtime of OptionsOf() waits that long at its end for fibers that do not finish.
+inline constexpr std::chrono::seconds kTerminateTimeout{60};
+
 inline Options OptionsOf(Shape shape) {
   Options options;
+  options.terminate_timeout = kTerminateTimeout;
   options.concurrency_hint = std::int64_t{shape.workers} * shape.groups;
   options.scheduling_group_size = shape.workers;
   options.scheduling_name = weft::testing::PolicyUnderTest();
@@ -71,8 +77,7 @@ class InEachShape : public ::testing::TestWithParam<Shape> {
 
   // Runs f in a fiber (in a plain thread: the test itself is one). A cancellation that leaves f ends the fiber as if f
   // had returned, and would leave out what f expects after it.
-  template <class F>
-  static void InFiber(F&& f) {
+  static void InFiber(testing::FunctionRef f) {
     bool returned = false;
     Fiber([&] {
       f();
@@ -80,9 +85,8 @@ class InEachShape : public ::testing::TestWithParam<Shape> {
     }).Join();
     EXPECT_TRUE(returned) << "a cancellation has ended the fiber";
   }
-  template <class F>
-  static void InThread(F&& f) {
-    std::thread(std::forward<F>(f)).join();
+  static void InThread(testing::FunctionRef f) {
+    std::thread([f] { f(); }).join();
   }
 
  private:

@@ -52,10 +52,9 @@ class RunningIoContext {
 class WithIoContext : public fiber::InEachShape {
  protected:
   // Once in a fiber, once in a plain thread.
-  template <class F>
-  static void InFiberAndInThread(F&& f) {
-    InFiber([&] { f(); });
-    InThread([&] { f(); });
+  static void InFiberAndInThread(testing::FunctionRef f) {
+    InFiber(f);
+    InThread(f);
   }
 
   RunningIoContext running_;

@@ -197,7 +197,6 @@ TEST_P(GrpcClientTest, ACallOnBehalfOfAnotherIsCancelledWithItAndHasItsDeadline)
   };
   InFiber([&] {
     grpc::ClientContext context;
-    // On the wire it has three digits: longer ones differ by seconds.
     context.set_deadline(System::now() + 90s);
     Fiber canceller([&] {
       inner_entered.Wait();
@@ -208,8 +207,9 @@ TEST_P(GrpcClientTest, ACallOnBehalfOfAnotherIsCancelledWithItAndHasItsDeadline)
     inner_left.Wait();
     outer_left.Wait();
     canceller.Join();
-    EXPECT_LT(outer_deadline - inner_deadline, 1s);
-    EXPECT_LT(inner_deadline - outer_deadline, 1s);
+    // What is left of it is sent, and counts from when it comes.
+    EXPECT_LT(outer_deadline - inner_deadline, 30s);
+    EXPECT_LT(inner_deadline - outer_deadline, 30s);
   });
 }
 
@@ -218,7 +218,7 @@ TEST_P(GrpcClientTest, ACallIsACancellationPointAndItsServerIsTold) {
   FiberEvent left;
   service.one = [&](FiberServerContext& call, const Ask&, Answer*) {
     entered.Set();
-    EXPECT_TRUE(call.WaitCancelled(5s));
+    EXPECT_TRUE(call.WaitCancelled(60s));
     left.Set();
     return grpc::Status::CANCELLED;
   };

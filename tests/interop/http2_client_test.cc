@@ -454,14 +454,18 @@ TEST_P(Http2ClientTest, CloseEndsCalls) {
 
 TEST_P(Http2ClientTest, AServerThatIsSilentIsFoundByPings) {
   InFiber([] {
-    Called called({.ping_after = 50ms});
-    Http2Call call;
-    ASSERT_FALSE(called.client.OpenWithoutBody(To("/"), &call, Soon()));
-    const Frame ping = called.peer.Await(kPing);
-    called.peer.SendFrame(kPing, kAck, 0, ping.payload);
-    static_cast<void>(called.peer.Await(kPing));  // And no answer to that one.
-    EXPECT_EQ(call.AwaitAnswer(), std::errc::timed_out);
-    EXPECT_FALSE(called.client.is_open());
+    EXPECT_TRUE(io::InTime(50ms, [](std::chrono::milliseconds ping_after) {
+      Called called({.ping_after = ping_after});
+      Http2Call call;
+      if (called.client.OpenWithoutBody(To("/"), &call, Soon())) return false;
+      const Frame ping = called.peer.Find(kPing);
+      if (ping.ended()) return false;
+      called.peer.SendFrame(kPing, kAck, 0, ping.payload);
+      if (called.peer.Find(kPing).ended()) return false;  // And no answer to that one.
+      EXPECT_EQ(call.AwaitAnswer(), std::errc::timed_out);
+      EXPECT_FALSE(called.client.is_open());
+      return true;
+    }));
   });
 }
 

@@ -127,18 +127,20 @@ class RawPeer {
       return {};
     return frame;
   }
-  // The next one of this type; frames before it go to passed().
-  Frame Await(std::uint8_t type, std::optional<std::uint32_t> stream = {}, std::uint8_t flags = 0) {
+  // The next one of this type, or an end; frames before it go to passed().
+  Frame Find(std::uint8_t type, std::optional<std::uint32_t> stream = {}, std::uint8_t flags = 0) {
     for (;;) {
       Frame frame = Next();
-      if (frame.ended()) {
-        ADD_FAILURE() << "the connection has ended before a frame of type " << int{type};
-        return frame;
-      }
+      if (frame.ended()) return frame;
       const bool fits = frame.type == type && (!stream.has_value() || frame.stream == *stream);
       if (fits && (frame.flags & flags) == flags) return frame;
       passed_.push_back(std::move(frame));
     }
+  }
+  Frame Await(std::uint8_t type, std::optional<std::uint32_t> stream = {}, std::uint8_t flags = 0) {
+    Frame frame = Find(type, stream, flags);
+    EXPECT_FALSE(frame.ended()) << "the connection has ended before a frame of type " << int{type};
+    return frame;
   }
   // What has been passed over so far is forgotten; then whatever comes until the answers to two PINGs: the first one
   // may overtake what was made before it.

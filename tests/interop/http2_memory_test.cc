@@ -257,34 +257,44 @@ TEST_P(Http2MemoryTest, AnIdleConnectionHasNoRoomToReadInto) {
 }
 
 // Longer than a connection waits with its room.
-constexpr auto kLongIdle = 300ms;
+constexpr auto kLongIdle = 200ms;
 
 TEST_P(Http2MemoryTest, AConnectionThatWaitsWithoutARoomEndsByTheServersTimeout) {
   InFiber([] {
-    ListeningServer listening(&Answer, {.idle_timeout = kLongIdle});
-    Client client(listening.address());
-    client.Ask();
-    EXPECT_EQ(client.peer().Await(kGoAway).code(), kNoError);
-    client.peer().AwaitEnd();
-    client.Close();
-    listening.server().Stop();
-    EXPECT_EQ(listening.http().counts().idle_timeouts, 1u);
-    EXPECT_EQ(listening.server().counts().timed_out, 1u);
+    EXPECT_TRUE(io::InTime(kLongIdle, [](std::chrono::milliseconds idle) {
+      ListeningServer listening(&Answer, {.idle_timeout = idle});
+      io::TcpStream stream;
+      EXPECT_FALSE(stream.Connect(listening.address(), io::Soon()));
+      RawPeer peer(&stream);
+      peer.Greet();
+      peer.Ask(1);
+      if (peer.Find(kData, 1, kEndStream).ended()) return false;
+      EXPECT_EQ(peer.Await(kGoAway).code(), kNoError);
+      peer.AwaitEnd();
+      stream.Close();
+      listening.server().Stop();
+      EXPECT_EQ(listening.http().counts().idle_timeouts, 1u);
+      EXPECT_EQ(listening.server().counts().timed_out, 1u);
+      return true;
+    }));
   });
 }
 
 TEST_P(Http2MemoryTest, AConnectionThatWaitsWithoutARoomEndsByItsIdleTime) {
   InFiber([] {
-    ServedConnection served(&Answer, {.idle_timeout = kLongIdle});
-    RawPeer peer(&served.client());
-    peer.Greet();
-    peer.Ask(1);
-    EXPECT_EQ(peer.Await(kData, 1, kEndStream).payload, "ok");
-    EXPECT_EQ(peer.Await(kGoAway).code(), kNoError);
-    peer.AwaitEnd();
-    served.client().Close();
-    EXPECT_FALSE(served.Join());
-    EXPECT_EQ(served.server().counts().idle_timeouts, 1u);
+    EXPECT_TRUE(io::InTime(kLongIdle, [](std::chrono::milliseconds idle) {
+      ServedConnection served(&Answer, {.idle_timeout = idle});
+      RawPeer peer(&served.client());
+      peer.Greet();
+      peer.Ask(1);
+      if (peer.Find(kData, 1, kEndStream).ended()) return false;
+      EXPECT_EQ(peer.Await(kGoAway).code(), kNoError);
+      peer.AwaitEnd();
+      served.client().Close();
+      EXPECT_FALSE(served.Join());
+      EXPECT_EQ(served.server().counts().idle_timeouts, 1u);
+      return true;
+    }));
   });
 }
 
@@ -329,24 +339,29 @@ TEST_P(Http2MemoryTest, AConnectionThatEndsForLackOfMemorySaysSo) {
 
 // While a handler runs the reader wakes up for its time limits. It reads what comes after that.
 TEST_P(Http2MemoryTest, WhatComesAfterATickOfAnIdleReaderIsRead) {
-  constexpr auto kTick = 150ms;
-  InFiber([&] {
-    FiberEvent may_answer;
-    ServedConnection served(
-        [&](Http2Request& request, Http2Response& response) {
-          may_answer.Wait();
-          Answer(request, response);
-        },
-        {.idle_timeout = kTick});
-    RawPeer peer(&served.client());
-    peer.Greet();
-    peer.Ask(1);
-    for (int i = 0; i < 5; ++i) {
-      FiberSleepFor(kTick + 50ms);
-      static_cast<void>(peer.UntilPingAnswer());
-    }
-    may_answer.Set();
-    EXPECT_EQ(peer.Await(kData, 1, kEndStream).payload, "ok");
+  InFiber([] {
+    EXPECT_TRUE(io::InTime(150ms, [](std::chrono::milliseconds tick) {
+      FiberEvent began, may_answer;
+      ServedConnection served(
+          [&](Http2Request& request, Http2Response& response) {
+            began.Set();
+            may_answer.Wait();
+            Answer(request, response);
+          },
+          {.idle_timeout = tick});
+      RawPeer peer(&served.client());
+      peer.Greet();
+      peer.Ask(1);
+      EXPECT_TRUE(io::Reaches([&] { return began.IsSet() || served.server().counts().idle_timeouts != 0; }));
+      if (!began.IsSet()) return false;
+      for (int i = 0; i < 5; ++i) {
+        FiberSleepFor(tick + 20ms);
+        static_cast<void>(peer.UntilPingAnswer());
+      }
+      may_answer.Set();
+      EXPECT_EQ(peer.Await(kData, 1, kEndStream).payload, "ok");
+      return true;
+    }));
   });
 }
 

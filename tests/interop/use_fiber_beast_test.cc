@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Boost.Beast's asynchronous HTTP and WebSocket clients, called from fibers by weft::use_fiber. The servers are Beast's
-// too, on our own sockets (io/asio_stream.h).
+// Boost.Beast's asynchronous HTTP and WebSocket clients, called from fibers by weft::use_fiber. The WebSocket server is
+// Beast's too, on our own sockets (io/asio_stream.h).
 
 #include <gtest/gtest.h>
 
@@ -15,6 +15,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "weft/fiber/fiber.h"
@@ -38,28 +39,45 @@ namespace websocket = boost::beast::websocket;
 using boost::system::error_code;
 using Steady = std::chrono::steady_clock;
 
-// Answers with the path; to /silence not at all.
+bool ReadMore(io::TcpStream& tcp, std::string* text) {
+  char room[16'000];
+  const io::IoResult got = tcp.ReadSome(room, sizeof(room), 60s);
+  text->append(room, got.bytes);
+  return got.ok() && got.bytes > 0;
+}
+
+// Answers with path and body; to /silence not at all. It knows what RequestOf() makes, and no more: Beast's server is in
+// tests/io/asio_stream_test.cc, and takes long to compile.
 void ServeHttp(io::TcpStream& tcp) {
-  io::AsioStream stream(&tcp);
-  stream.expires_after(30s);
-  beast::flat_buffer buffer;
-  error_code error;
+  const std::string_view length = "\r\nContent-Length: ";
+  std::string text;
   for (;;) {
-    http::request<http::string_body> request;
-    http::read(stream, buffer, request, error);
-    if (error) return;
-    if (request.target() == "/silence") continue;
-    http::response<http::string_body> response(http::status::ok, request.version());
-    response.body() = std::string(request.target()) + ' ' + request.body();
-    response.prepare_payload();
-    http::write(stream, response, error);
-    if (error) return;
+    std::size_t end;
+    while ((end = text.find("\r\n\r\n")) == std::string::npos) {
+      if (!ReadMore(tcp, &text)) return;
+    }
+    const std::string head = text.substr(0, end);
+    text.erase(0, end + 4);
+    const std::size_t path = head.find(' ') + 1;
+    const std::size_t size = std::stoul(head.substr(head.find(length) + length.size()));
+    while (text.size() < size) {
+      if (!ReadMore(tcp, &text)) return;
+    }
+    const std::string answer = head.substr(path, head.find(' ', path) - path) + ' ' + text.substr(0, size);
+    text.erase(0, size);
+    if (answer.starts_with("/silence")) continue;
+    const std::string fields = "HTTP/1.1 200 OK" + std::string(length) + std::to_string(answer.size()) + "\r\n\r\n";
+    if (!tcp.WriteAll(fields + answer, 60s).ok()) return;
   }
 }
 
+// Without compression, which nobody asks for.
+template <class Stream>
+using WebSocket = websocket::stream<Stream, /*deflateSupported=*/false>;
+
 // An echo; no answer to an empty message.
 void ServeWebSocket(io::TcpStream& tcp) {
-  websocket::stream<io::AsioStream> socket{io::AsioStream(&tcp)};
+  WebSocket<io::AsioStream> socket{io::AsioStream(&tcp)};
   error_code error;
   socket.accept(error);
   beast::flat_buffer buffer;
@@ -140,7 +158,6 @@ TEST_P(UseFiberBeastTest, AnAnswerThatDoesNotComeIsTimedOut) {
     http::async_read(stream, buffer, response, use_fiber(3ms)[error]);
     EXPECT_EQ(error, asio::error::timed_out);
     EXPECT_GE(Steady::now() - begin, 3ms);
-    EXPECT_LT(Steady::now() - begin, 20s);
   });
 }
 
@@ -181,7 +198,7 @@ TEST_P(UseFiberBeastTest, AConnectionThatIsRefusedIsAnError) {
 TEST_P(UseFiberBeastTest, WebSocketsAreSpokenTo) {
   Serve(ServeWebSocket);
   InFibers(5, [&](int i) {
-    websocket::stream<beast::tcp_stream> socket(asio::make_strand(io_));
+    WebSocket<beast::tcp_stream> socket(asio::make_strand(io_));
     beast::get_lowest_layer(socket).async_connect(address(), use_fiber);
     beast::get_lowest_layer(socket).expires_never();
     socket.async_handshake("weft.test", "/", use_fiber(30s));

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_executor.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -28,6 +29,7 @@
 #include <tuple>
 #include <utility>
 
+#include "weft/base/unique_function.h"
 #include "weft/fiber/fiber.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
@@ -57,12 +59,15 @@ error_code ThrownBy(F&& f) {
   return {};
 }
 
+// One type of handler for all: each type that Asio posts makes it compile the whole way into the io_context anew.
+void Post(const asio::any_io_executor& executor, base::UniqueFunction<void()> f) { asio::post(executor, std::move(f)); }
+
 // An operation that calls its handler with `args` in the io_context.
 template <class Signature, class Token, class... Args>
 auto Report(asio::io_context& io, Token&& token, Args... args) {
   return asio::async_initiate<Token, Signature>(
       [&io](auto handler, auto... results) {
-        asio::post(io, [handler = std::move(handler), ... results = std::move(results)]() mutable {
+        Post(io.get_executor(), [handler = std::move(handler), ... results = std::move(results)]() mutable {
           std::move(handler)(std::move(results)...);
         });
       },
@@ -166,9 +171,7 @@ TEST_P(UseFiberTest, AHandlerThatIsDestroyedMeansAborted) {
   InFiberAndInThread([&] {
     for (const Deadline deadline : {Deadline(), Deadline(30s)}) {
       const UseFiber token = use_fiber(deadline);
-      const auto drop = [this](auto handler) {
-        asio::post(io_, [handler = std::make_shared<decltype(handler)>(std::move(handler))] {});
-      };
+      const auto drop = [this](auto handler) { Post(io_.get_executor(), [handler = std::move(handler)] {}); };
       const error_code aborted = asio::error::operation_aborted;
       EXPECT_EQ(ThrownBy([&] { asio::async_initiate<const UseFiber, void(error_code, int)>(drop, token); }), aborted);
       EXPECT_EQ(ThrownBy([&] { asio::async_initiate<const UseFiber, void()>(drop, token); }), aborted);
@@ -212,7 +215,7 @@ TEST_P(UseFiberTest, AnInitiationThatThrowsIsWaitedFor) {
     // The handler is under way already.
     std::atomic<bool> called{false};
     const auto keeping = [&](auto handler) {
-      asio::post(io_, [&called, handler = std::move(handler)]() mutable {
+      Post(io_.get_executor(), [&called, handler = std::move(handler)]() mutable {
         std::this_thread::yield();
         called = true;
         handler(1);
@@ -280,7 +283,7 @@ TEST_P(UseFiberTest, AStepThatBeginsAfterTheDeadlineIsCancelledToo) {
           // The first step ends itself by the emission, and only then begins the second.
           slot.assign([&, slot, executor, shared](asio::cancellation_type) mutable {
             ++steps.emissions;
-            asio::post(executor, [&, slot, shared]() mutable {
+            Post(executor, [&, slot, shared]() mutable {
               steps.limit.expires_after(2s);  // For a second step that is never cancelled.
               steps.limit.async_wait([shared](error_code ended) { (*shared)(ended); });
               slot.assign([&](asio::cancellation_type) {
@@ -348,13 +351,11 @@ TEST_P(UseFiberTest, TheHandlerMayBeCalledByTheEmission) {
 TEST_P(UseFiberTest, AWaitThatThrowsCancelsAndWaitsForTheHandler) {
   struct Cancelled {};
   InFiberAndInThread([&] {
-    asio::steady_timer timer(io_, 20s);
-    const auto begin = Steady::now();
+    asio::steady_timer timer(io_, 60s);
     using Handler = detail::AsioHandler<error_code>;
     Handler::Operation operation(/*cancellable=*/true);
     timer.async_wait(Handler(&operation));
     EXPECT_THROW(operation.Await([](FiberEvent&) -> bool { throw Cancelled(); }), Cancelled);
-    EXPECT_LT(Steady::now() - begin, 10s);
     EXPECT_EQ(ThrownBy([&] { operation.Take(/*gave_up=*/false, nullptr); }), asio::error::operation_aborted);
 
     // One that cannot be cancelled is waited for.
@@ -421,9 +422,8 @@ TEST_P(UseFiberTest, HandlersRunWhereTheyAreBound) {
   const auto strand = asio::make_strand(io_);
   const auto where = [&](auto handler) {
     const auto executor = asio::get_associated_executor(handler, io_.get_executor());
-    asio::post(executor, [&strand, handler = std::move(handler)]() mutable {
-      handler(error_code(), strand.running_in_this_thread());
-    });
+    Post(executor,
+         [&strand, handler = std::move(handler)]() mutable { handler(error_code(), strand.running_in_this_thread()); });
   };
   using Signature = void(error_code, bool);
   InFiberAndInThread([&] {

@@ -49,7 +49,7 @@ bool PassAByteAround(int turns) {
   const auto pass_on = [&](int from, int to) {
     for (int turn = 0; good && turn < turns; ++turn) {
       char byte = 0;
-      if (WaitFd(from, POLLIN, 10s).events != POLLIN) good = false;
+      if (WaitFd(from, POLLIN, Soon()).events != POLLIN) good = false;
       if (::read(from, &byte, 1) != 1 || ::write(to, &byte, 1) != 1) good = false;
     }
   };
@@ -139,7 +139,7 @@ TEST(ForkBetweenRuntimes, AChildThatClosesItsCopyOfADescriptorDoesNotTakeItFromT
     std::atomic<bool> reads{false};
     Fiber reader([&] {
       char bytes[2];
-      const Deadline deadline = 10s;
+      const Deadline deadline = Soon();
       reads = true;
       good = stream.ReadSome(bytes, sizeof(bytes), deadline).bytes == 1;
       EXPECT_FALSE(deadline.expired()) << "nobody was told";

@@ -27,6 +27,7 @@
 
 #include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
+#include "weft/base/unique_function.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/io/descriptor.h"
@@ -36,13 +37,19 @@
 #include "weft/io/tcp_stream.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/tests/testing/function_ref.h"
+#include "weft/tests/testing/patience.h"
 
 namespace weft::io {
 
 using fiber::Shape;
 
-// What must not come too late, on a machine that others share.
-inline Deadline Soon() { return Deadline(std::chrono::seconds(30)); }
+using testing::InTime;
+using testing::kBeforeSoon;
+using testing::kSoon;
+
+// What must not come too late.
+inline Deadline Soon() { return Deadline(kSoon); }
 
 // How much a stress test does: less where a sanitizer makes everything slow.
 inline int Scaled(int count) { return WEFT_TSAN || WEFT_ASAN ? count / 8 + 1 : count; }
@@ -129,8 +136,7 @@ class IoRuntime {
 class IoTest : public ::testing::TestWithParam<Shape> {
  protected:
   // A cancellation that leaves f would leave out what f expects after it.
-  template <class F>
-  static void InFiber(F&& f) {
+  static void InFiber(testing::FunctionRef f) {
     bool returned = false;
     Fiber([&] {
       f();
@@ -139,10 +145,9 @@ class IoTest : public ::testing::TestWithParam<Shape> {
     EXPECT_TRUE(returned) << "a cancellation has ended the fiber";
   }
   // Once in a fiber, once in a plain thread.
-  template <class F>
-  static void InFiberAndInThread(F&& f) {
+  static void InFiberAndInThread(testing::FunctionRef f) {
     InFiber(f);
-    std::thread([&] { f(); }).join();
+    std::thread([f] { f(); }).join();
   }
 
   IoRuntime runtime_{GetParam()};
@@ -162,12 +167,12 @@ class IoTest : public ::testing::TestWithParam<Shape> {
 // A fiber or a thread.
 class Actor {
  public:
-  template <class F>
-  Actor(bool in_fiber, F&& f) {
+  Actor(bool in_fiber, base::UniqueFunction<void()> f) {
+    auto run = [f = std::move(f)]() mutable { f(); };
     if (in_fiber) {
-      fiber_.emplace(std::forward<F>(f));
+      fiber_.emplace(std::move(run));
     } else {
-      thread_.emplace(std::forward<F>(f));
+      thread_.emplace(std::move(run));
     }
   }
   Actor(Actor&&) = default;
@@ -207,7 +212,7 @@ inline SocketAddress UnixAddress() {
   return *SocketAddress::Parse("unix:@weft_test_" + std::to_string(::getpid()) + '_' + std::to_string(++count));
 }
 
-// Waits for a state that somebody else is about to reach. Fiber or thread; false: not within 30 s.
+// Waits for a state that somebody else is about to reach. Fiber or thread; false: not within kSoon.
 template <class Condition>
 [[nodiscard]] bool Reaches(Condition&& condition) {
   for (const Deadline limit = Soon(); !condition();) {

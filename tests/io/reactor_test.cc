@@ -275,15 +275,15 @@ void PingPong(Pair& pair, int rounds) {
   Fiber server([&] {
     char byte;
     for (int i = 0; i < rounds; ++i) {
-      EXPECT_EQ(pair.server.ReadAll(&byte, 1, 10s).bytes, 1u);
-      EXPECT_TRUE(pair.server.WriteAll({&byte, 1}, 10s).ok());
+      EXPECT_EQ(pair.server.ReadAll(&byte, 1, Soon()).bytes, 1u);
+      EXPECT_TRUE(pair.server.WriteAll({&byte, 1}, Soon()).ok());
     }
   });
   Fiber client([&] {
     char byte = 'x';
     for (int i = 0; i < rounds; ++i) {
-      EXPECT_TRUE(pair.client.WriteAll({&byte, 1}, 10s).ok());
-      EXPECT_EQ(pair.client.ReadAll(&byte, 1, 10s).bytes, 1u);
+      EXPECT_TRUE(pair.client.WriteAll({&byte, 1}, Soon()).ok());
+      EXPECT_EQ(pair.client.ReadAll(&byte, 1, Soon()).bytes, 1u);
     }
   });
   server.Join();
@@ -310,7 +310,7 @@ TEST(ReactorOfSeveralRuntimes, ADescriptorThatOutlivesItsRuntimeIsServedByTheNex
     (void)MakeReactors();
     PingPong(pair, 50);
     Fiber waiter([event] {
-      EXPECT_EQ(WaitFd(event, POLLIN, 10s).events, POLLIN);
+      EXPECT_EQ(WaitFd(event, POLLIN, Soon()).events, POLLIN);
       std::uint64_t count;
       EXPECT_EQ(::read(event, &count, sizeof(count)), 8);
     });
@@ -338,12 +338,12 @@ TEST(ReactorOfSeveralRuntimes, ADescriptorOfAGroupThatIsNoMoreIsServedByAnother)
     const auto begin = Steady::now();
     Fiber waiter(there, [&] {
       ++asleep;
-      EXPECT_EQ(WaitFd(event, POLLIN, 10s).events, POLLIN);
+      EXPECT_EQ(WaitFd(event, POLLIN, Soon()).events, POLLIN);
     });
     Fiber reader(there, [&] {
       char byte;
       ++asleep;
-      EXPECT_EQ(pair.server.ReadAll(&byte, 1, 10s).bytes, 1u);
+      EXPECT_EQ(pair.server.ReadAll(&byte, 1, Soon()).bytes, 1u);
     });
     ASSERT_TRUE(Reaches([&] { return asleep == 2; }));
     std::uint64_t count = 1;
@@ -351,7 +351,7 @@ TEST(ReactorOfSeveralRuntimes, ADescriptorOfAGroupThatIsNoMoreIsServedByAnother)
     EXPECT_TRUE(pair.client.WriteAll("x").ok());
     waiter.Join();
     reader.Join();
-    EXPECT_LT(Steady::now() - begin, 5s);  // Not by the look at the deadline.
+    EXPECT_LT(Steady::now() - begin, kBeforeSoon);  // Not by the look at the deadline.
     EXPECT_EQ(::read(event, &count, sizeof(count)), 8);
   }
   EXPECT_FALSE(CloseFd(event));

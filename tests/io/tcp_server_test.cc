@@ -724,30 +724,23 @@ TEST_P(TcpServerTest, AHandlerOfStreamsGetsTheNextRequestWithinTheIdleTime) {
 }
 
 TEST_P(TcpServerTest, AClientThatIsNeverIdleIsNotEndedBeforeTheTimeForFirstRequests) {
-  constexpr auto kIdle = 40ms;
-  for (int round = 0;; ++round) {
+  EXPECT_TRUE(InTime(40ms, [](std::chrono::milliseconds idle) {
     LineServer lines;
-    TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = 30s, .idle_at_stop = kIdle});
-    ASSERT_TRUE(server.Start());
+    TcpServer server(Listening(), lines.Handler(), {.first_request_at_stop = kSoon, .idle_at_stop = idle});
+    EXPECT_TRUE(server.Start());
     TcpStream client = Client(server);
     EXPECT_EQ(Ask(client, "x\n"), "x\n");
     Actor stopper(true, [&] { server.Stop(Soon()); });
     EXPECT_TRUE(Reaches([&] { return IsRefused(server); }));
-    const auto begin = Steady::now();
-    bool answered = true;
-    Steady::duration longest{};
-    for (auto last = begin; answered && last - begin < 3 * kIdle;) {
+    bool answered = true;  // False also where the client was kept waiting, and idle.
+    for (const auto end = Steady::now() + 3 * idle; answered && Steady::now() < end;) {
       answered = Ask(client, "y\n") == "y\n";
-      const auto now = Steady::now();
-      longest = std::max(longest, now - std::exchange(last, now));
     }
     if (answered) ExpectEnd(client);
     client.Close();
     stopper.Join();
-    EXPECT_TRUE(answered || round < 20);
-    if (answered || round == 20) return;
-    EXPECT_GE(longest, kIdle / 2);  // On a machine that others share the client may have been idle.
-  }
+    return answered;
+  }));
 }
 
 TEST_P(TcpServerTest, AClientThatIsNeverIdleIsEndedAfterTheTimeForFirstRequests) {
@@ -840,7 +833,7 @@ TEST_P(TcpServerTest, StopReturnsInTimeWhileAClientMakesLongCalls) {
     char byte = 0;
     while (connection.ReadRequest(&byte, 1).bytes == 1) {
       ++begun;
-      FiberSleepFor(30s);
+      FiberSleepFor(1h);
     }
   });
   ASSERT_TRUE(server.Start());
@@ -850,7 +843,7 @@ TEST_P(TcpServerTest, StopReturnsInTimeWhileAClientMakesLongCalls) {
   const auto begin = Steady::now();
   server.Stop(20ms);
   EXPECT_GE(Steady::now() - begin, 20ms);
-  EXPECT_LT(Steady::now() - begin, 10s);
+  EXPECT_LT(Steady::now() - begin, kBeforeSoon);
   EXPECT_EQ(begun, 1);
 }
 

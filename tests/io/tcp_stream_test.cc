@@ -506,8 +506,8 @@ TEST_P(TcpStreamTest, RoomThatATimeOutHasFoundIsFilledAtOnce) {
     for (int bytes = 100'000; !pair.client.WriteSome("f", 1, 1ms).ok(); bytes += 5'000)
       SetSendBuffer(pair.client, bytes);
     const auto begin = Steady::now();
-    EXPECT_TRUE(pair.client.WriteSome("f", 1, 5s).ok());
-    EXPECT_LT(Steady::now() - begin, 5s);
+    EXPECT_TRUE(pair.client.WriteSome("f", 1, Soon()).ok());
+    EXPECT_LT(Steady::now() - begin, kBeforeSoon);
   });
 }
 
@@ -792,7 +792,7 @@ TEST_P(TcpStreamTest, ShutdownDoesNotWaitForRoomToWrite) {
       const auto begin = Steady::now();
       EXPECT_FALSE(pair.client.ShutdownRead());
       EXPECT_FALSE(pair.client.Shutdown());
-      EXPECT_LT(Steady::now() - begin, 20s);
+      EXPECT_LT(Steady::now() - begin, kBeforeSoon);
       writer.Join();
     });
   }

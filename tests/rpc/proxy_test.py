@@ -146,12 +146,12 @@ class ProxyTest(unittest.TestCase):
         connection.close()
 
     def test_a_slow_backend_is_made_up_for_by_the_other(self):
-        slow = self.backend("20000000:1")
-        proxy = self.proxy(slow, self.backend(), deadline_ms=19000, hedge_ms=5)
+        slow = self.backend("60000000:1")
+        proxy = self.proxy(slow, self.backend(), deadline_ms=59000, hedge_ms=5)
         before = time.monotonic()
         for n in range(10):
             self.assertEqual(search(proxy.address, f"q{n}"), (200, expected(f"q{n}")))
-        self.assertLess(time.monotonic() - before, 19)
+        self.assertLess(time.monotonic() - before, 50)
         stats = get(proxy.address, "/stats")[1]
         self.assertGreaterEqual(stats["hedges_won"], 10)  # One shard of each search asks the slow one first.
         self.assertEqual(stats["failed"], 0)
@@ -221,30 +221,30 @@ class ProxyTest(unittest.TestCase):
         self.assertNotEqual(body["error"], "")
 
     def test_the_deadline_ends_a_search(self):
-        slow = [self.backend("30000000:1"), self.backend("30000000:1")]
+        slow = [self.backend("60000000:1"), self.backend("60000000:1")]
         proxy = self.proxy(*slow, deadline_ms=50, hedge_ms=5)
         before = time.monotonic()
         self.assertEqual(search(proxy.address, "x")[0], 504)
-        self.assertLess(time.monotonic() - before, 29)
+        self.assertLess(time.monotonic() - before, 50)
 
     def test_the_clients_time_ends_a_search_and_its_backends_give_up(self):
-        slow = [self.backend("30000000:1"), self.backend("30000000:1")]
-        proxy = self.proxy(*slow, deadline_ms=29000, hedge_ms=5)
+        slow = [self.backend("60000000:1"), self.backend("60000000:1")]
+        proxy = self.proxy(*slow, deadline_ms=59000, hedge_ms=5)
         before = time.monotonic()
         connection = http.client.HTTPConnection(proxy.address, timeout=60)
         connection.request("GET", "/search?q=x", headers={"Request-Timeout-Ms": "500"})
         self.assertEqual(connection.getresponse().status, 504)
         connection.close()
-        for backend in slow:  # Each was asked for both shards. Their handlers would sleep for 30 s.
+        for backend in slow:  # Each was asked for both shards. Their handlers would sleep for a minute.
             status, text = backend.terminate()
             self.assertEqual(status, 0)
             self.assertRegex(text, "given up [12]")
-        self.assertLess(time.monotonic() - before, 28)
+        self.assertLess(time.monotonic() - before, 50)
 
     def test_a_client_that_goes_away_ends_its_search_at_the_backends(self):
-        # Their handlers sleep for 30 s, and the end of the process waits for them, unless they are given up.
-        slow = [self.backend("30000000:1", "--drain_ms=60000") for _ in range(2)]
-        proxy = self.proxy(*slow, deadline_ms=29000, hedge_ms=5)
+        # Their handlers sleep for a minute, and the end of the process waits for them, unless they are given up.
+        slow = [self.backend("60000000:1", "--drain_ms=60000") for _ in range(2)]
+        proxy = self.proxy(*slow, deadline_ms=59000, hedge_ms=5)
         before = time.monotonic()
         connection = http.client.HTTPConnection(proxy.address, timeout=60)
         connection.request("GET", "/search?q=x")
@@ -255,18 +255,18 @@ class ProxyTest(unittest.TestCase):
             time.sleep(0.001)
         for backend in slow:
             self.assertEqual(backend.terminate()[0], 0)
-        self.assertLess(time.monotonic() - before, 28)
+        self.assertLess(time.monotonic() - before, 50)
 
     def test_what_outlives_the_time_to_drain_is_ended(self):
-        slow = [self.backend("30000000:1"), self.backend("30000000:1")]
-        proxy = self.proxy(*slow, deadline_ms=29000, hedge_ms=0, drain_ms=50)
+        slow = [self.backend("60000000:1"), self.backend("60000000:1")]
+        proxy = self.proxy(*slow, deadline_ms=59000, hedge_ms=0, drain_ms=50)
         before = time.monotonic()
         connection = http.client.HTTPConnection(proxy.address, timeout=60)
         connection.request("GET", "/search?q=x")
         while get(proxy.address, "/stats")[1]["searches"] < 1:
             time.sleep(0.001)
         self.assertEqual(proxy.terminate()[0], 0)
-        self.assertLess(time.monotonic() - before, 28)
+        self.assertLess(time.monotonic() - before, 50)
         connection.close()
 
     def test_requests_in_work_are_answered_after_sigterm(self):

@@ -76,7 +76,7 @@ TEST_P(RpcAttachmentTest, AnAttachmentThatIsKeptStaysAsItCame) {
         EXPECT_EQ(controller.error_code(), OK) << controller.ErrorText();
       }
     }
-    server->Stop(10s);
+    server->Stop(kSoon);
     for (std::uint64_t i = 0; i < 100; ++i) ASSERT_EQ(kept[i].ToString(), Bytes(400 + i * 10, i));
   });
 }

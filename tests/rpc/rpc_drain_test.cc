@@ -117,11 +117,11 @@ TEST_P(RpcDrainTest, AClientThatGoesInTheMiddleOfARequestDoesNotHoldTheStop) {
   InFiber([] {
     Scene scene(FrameHeader::kSize + 1);
     const auto begin = Clock::now();
-    Fiber stopper([&] { scene.server->Stop(30s); });
+    Fiber stopper([&] { scene.server->Stop(kSoon); });
     AwaitFarewell(scene.client);
     scene.client.stream().Close();
     stopper.Join();
-    EXPECT_LT(Clock::now() - begin, 20s);
+    EXPECT_LT(Clock::now() - begin, kBeforeSoon);
   });
 }
 
@@ -132,7 +132,7 @@ TEST_P(RpcDrainTest, AFrameThatIsTooLargeDoesNotHoldTheStop) {
     scene.client.Send(RequestBytes(1, "whole") + header.substr(0, 10));
     scene.ExpectAnswer(1, "whole");
     const auto begin = Clock::now();
-    Fiber stopper([&] { scene.server->Stop(30s); });
+    Fiber stopper([&] { scene.server->Stop(kSoon); });
     AwaitFarewell(scene.client);
     scene.client.Send(header.substr(10));
     Frame frame;
@@ -141,7 +141,7 @@ TEST_P(RpcDrainTest, AFrameThatIsTooLargeDoesNotHoldTheStop) {
     EXPECT_EQ(meta.error_code(), TOO_LARGE);
     scene.client.stream().Close();
     stopper.Join();
-    EXPECT_LT(Clock::now() - begin, 20s);
+    EXPECT_LT(Clock::now() - begin, kBeforeSoon);
   });
 }
 
@@ -155,7 +155,7 @@ TEST_P(RpcDrainTest, ARequestThatBeginsAfterTheDrainDoesNotHoldTheStop) {
     ASSERT_TRUE(late.Receive(&frame, &meta));
     EXPECT_EQ(meta.error_code(), OK);
     const auto begin = Clock::now();
-    Fiber stopper([&] { scene.server->Stop(30s); });
+    Fiber stopper([&] { scene.server->Stop(kSoon); });
     AwaitFarewell(scene.client);
     AwaitFarewell(late);
     late.Send(RequestBytes(3, "late") + scene.request.substr(0, FrameHeader::kSize + 1));
@@ -165,7 +165,7 @@ TEST_P(RpcDrainTest, ARequestThatBeginsAfterTheDrainDoesNotHoldTheStop) {
     scene.ExpectAnswer(2, "begun");
     EXPECT_FALSE(late.ReceiveAny(&frame));  // After its time the connection is closed.
     stopper.Join();
-    EXPECT_LT(Clock::now() - begin, 20s);
+    EXPECT_LT(Clock::now() - begin, kBeforeSoon);
     EXPECT_EQ(scene.server->counts().unavailable, 1u);
   });
 }
@@ -199,10 +199,10 @@ TEST_P(RpcDrainTest, AHandlerCanTellADrainFromAClientThatHasGone) {
     leaves.began.Wait();
     stays.began.Wait();
     leaver.stream().Close();
-    EXPECT_TRUE(leaves.ended.Wait(30s));
+    EXPECT_TRUE(leaves.ended.Wait(kSoon));
     EXPECT_FALSE(leaves.draining);
     server->Stop(10ms);
-    EXPECT_TRUE(stays.ended.Wait(30s));
+    EXPECT_TRUE(stays.ended.Wait(kSoon));
     EXPECT_TRUE(stays.draining);
   });
 }

@@ -30,6 +30,7 @@
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/tests/testing/patience.h"
 
 #include "examples/rpc/echo.pb.h"
 #include "examples/rpc/meta.pb.h"
@@ -38,6 +39,10 @@ namespace weft::rpc {
 
 using namespace std::chrono_literals;
 using google::protobuf::Closure;
+
+using testing::InTime;
+using testing::kBeforeSoon;
+using testing::kSoon;
 
 // Answers as the test prescribes.
 class ScriptedService final : public EchoService {
@@ -102,12 +107,12 @@ class RawClient {
  public:
   explicit RawClient(io::TcpStream stream) : stream_(std::move(stream)) {}
   explicit RawClient(const io::SocketAddress& server) {
-    const std::error_code error = stream_.Connect(server, 10s);
+    const std::error_code error = stream_.Connect(server, kSoon);
     EXPECT_FALSE(error) << error.message();
   }
-  void Send(const std::string& bytes) { EXPECT_TRUE(stream_.WriteAll(bytes, 10s).ok()); }
-  // False: the peer has closed.
-  bool ReceiveAny(Frame* frame) {
+  void Send(const std::string& bytes) { EXPECT_TRUE(stream_.WriteAll(bytes, kSoon).ok()); }
+  // False: the peer has closed. A reset is an error, unless `may_be_reset`: what we sent last is lost.
+  bool ReceiveAny(Frame* frame, bool may_be_reset = false) {
     for (;;) {
       switch (reader_.Next(frame)) {
         case FrameReader::Result::kFrame:
@@ -119,8 +124,9 @@ class RawClient {
           return false;
       }
       const std::span<char> room = reader_.Room();
-      const io::IoResult result = stream_.ReadSome(room.data(), room.size(), 30s);
-      EXPECT_TRUE(result.ok()) << result.error.message();
+      const io::IoResult result = stream_.ReadSome(room.data(), room.size(), kSoon);
+      EXPECT_TRUE(result.ok() || (may_be_reset && result.error == std::errc::connection_reset))
+          << result.error.message();
       if (!result.ok() || result.bytes == 0) return false;
       reader_.Filled(result.bytes);
     }
@@ -164,7 +170,7 @@ class RawServer {
   RawServer() { EXPECT_FALSE(listener_.Listen(kAnyPort)); }
   io::TcpStream Accept() {
     io::TcpStream stream;
-    EXPECT_FALSE(listener_.Accept(&stream, 30s));
+    EXPECT_FALSE(listener_.Accept(&stream, kSoon));
     return stream;
   }
   io::SocketAddress address() const { return listener_.local_address(); }

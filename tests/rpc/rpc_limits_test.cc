@@ -130,9 +130,9 @@ TEST_P(RpcLimitsTest, ConnectionsOfOneHostAreLimited) {
     first.Send(RequestBytes(1, "x"));
     EXPECT_EQ(AnswerOf(first, 1).error_code(), OK);
     io::TcpStream second;
-    std::error_code error = second.Connect(server->local_address(), 30s);
+    std::error_code error = second.Connect(server->local_address(), kSoon);
     char byte = 0;
-    if (!error) error = second.ReadSome(&byte, 1, 30s).error;  // The reset comes during the connect, or after it.
+    if (!error) error = second.ReadSome(&byte, 1, kSoon).error;  // The reset comes during the connect, or after it.
     EXPECT_EQ(error, std::errc::connection_reset) << error.message();
     const Server::Counts counts = server->counts();
     EXPECT_EQ(counts.over_host_limit, 1u);
@@ -279,7 +279,7 @@ TEST_P(RpcLimitsTest, AClientThatVanishesInTheMiddleOfAnAnswerIsGivenUp) {
     const int size = 64 << 10;
     ASSERT_EQ(setsockopt(client.stream().fd(), SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
     // More than the sockets hold. A client that a busy machine holds up for a second is given up while it sends.
-    static_cast<void>(client.stream().WriteAll(RequestBytes(1, std::string(12'000'000, 'x')), 30s));
+    static_cast<void>(client.stream().WriteAll(RequestBytes(1, std::string(12'000'000, 'x')), kSoon));
     while (server->counts().vanished == 0) FiberYield();
     server->Stop(Deadline::None());  // Returns when the writer has ended, too.
   });

@@ -170,44 +170,49 @@ TEST_P(RpcRestTest, AClientThatGoesWhileACallRunsCancelsIt) {
 
 TEST_P(RpcRestTest, AClientIsAskedAndGivenUpWhileItsConnectionRests) {
   InFiber([] {
-    Scene scene({.heartbeat = {.ping_after = 300ms, .timeout = 300ms}});
-    std::vector<RawClient> clients = scene.Clients(2);
-    Scene::Call(clients[0], 1);
-    scene.AwaitRest();  // Or they are asked before that, on a busy machine.
-    Frame frame;
-    for (RawClient& client : clients) {
-      ASSERT_TRUE(client.ReceiveAny(&frame));
-      EXPECT_EQ(frame.header.kind, FrameKind::kPing);
-    }
-    clients[0].Send(BytesOf(MakeFrame(FrameKind::kPong, 0, nullptr, nullptr)));
-    EXPECT_FALSE(clients[1].ReceiveAny(&frame));
-    EXPECT_EQ(scene.server->counts().vanished, 1u);
-    ASSERT_TRUE(clients[0].ReceiveAny(&frame));
-    EXPECT_EQ(frame.header.kind, FrameKind::kPing) << "the next one";
+    EXPECT_TRUE(InTime(100ms, [](std::chrono::milliseconds time) {
+      Scene scene({.heartbeat = {.ping_after = time, .timeout = time}});
+      std::vector<RawClient> clients = scene.Clients(2);
+      Frame frame;
+      clients[0].Send(RequestBytes(1, "at once"));
+      if (!clients[0].ReceiveAny(&frame) || frame.header.kind != FrameKind::kAnswer) return false;
+      scene.AwaitRest();  // Or they are asked before that, on a busy machine.
+      for (RawClient& client : clients) {
+        if (!client.ReceiveAny(&frame)) return false;
+        EXPECT_EQ(frame.header.kind, FrameKind::kPing);
+      }
+      clients[0].Send(BytesOf(MakeFrame(FrameKind::kPong, 0, nullptr, nullptr)));
+      EXPECT_FALSE(clients[1].ReceiveAny(&frame));
+      if (scene.server->counts().vanished != 1 || !clients[0].ReceiveAny(&frame)) return false;
+      EXPECT_EQ(frame.header.kind, FrameKind::kPing) << "the next one";
+      return true;
+    }));
   });
 }
 
 // Its bytes have come, but no fiber can read them.
 TEST_P(RpcRestTest, AClientThatHasSentSomethingIsNotGivenUp) {
   InFiber([] {
-    Scene scene({.heartbeat = {.ping_after = 200ms, .timeout = 200ms}});
-    RawClient speaks(scene.server->local_address());
-    RawClient silent(scene.server->local_address());
-    Frame frame;
-    {
-      while (scene.server->counts().connections != 2) FiberYield();
-      const fiber::RefuseFiberStarts refuse;
-      speaks.Send(RequestBytes(1, "at once"));
-      while (scene.server->counts().vanished == 0) FiberYield();
-      FiberSleepFor(500ms);  // It is asked again.
-    }
-    do {
-      ASSERT_TRUE(speaks.ReceiveAny(&frame));
-    } while (frame.header.kind == FrameKind::kPing);
-    EXPECT_EQ(frame.header.kind, FrameKind::kAnswer);
-    while (silent.ReceiveAny(&frame)) {
-    }
-    EXPECT_EQ(scene.server->counts().vanished, 1u);
+    EXPECT_TRUE(InTime(100ms, [](std::chrono::milliseconds time) {
+      Scene scene({.heartbeat = {.ping_after = time, .timeout = time}});
+      RawClient speaks(scene.server->local_address());
+      RawClient silent(scene.server->local_address());
+      Frame frame;
+      {
+        while (scene.server->counts().connections != 2 && scene.server->counts().vanished == 0) FiberYield();
+        const fiber::RefuseFiberStarts refuse;
+        speaks.Send(RequestBytes(1, "at once"));
+        while (scene.server->counts().vanished == 0) FiberYield();
+        FiberSleepFor(time * 5 / 2);  // It is asked again.
+      }
+      do {
+        if (!speaks.ReceiveAny(&frame)) return false;
+      } while (frame.header.kind == FrameKind::kPing);
+      EXPECT_EQ(frame.header.kind, FrameKind::kAnswer);
+      while (silent.ReceiveAny(&frame)) {
+      }
+      return scene.server->counts().vanished == 1;
+    }));
   });
 }
 
@@ -220,13 +225,18 @@ struct ReadsLate {
     client.emplace(server.value()->local_address());
     const int size = 64 << 10;
     EXPECT_EQ(setsockopt(client->stream().fd(), SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
-    client->Send(RequestBytes(1, std::string(12'000'000, 'x')));
-    AwaitCalls(1);
-    client->Send(RequestBytes(2, "y"));  // When it is read, there is no room.
-    AwaitCalls(2);
+    // When the second one is read, there is no room.
+    in_time = Calls(1, RequestBytes(1, std::string(12'000'000, 'x'))) && Calls(2, RequestBytes(2, "y"));
   }
-  void AwaitCalls(std::uint64_t calls) {
-    while (server.value()->counts().requests != calls || server.value()->counts().in_flight != 0) FiberYield();
+  // False: the server has given the client up before.
+  bool Calls(std::uint64_t calls, const std::string& request) {
+    if (!client->stream().WriteAll(request, kSoon).ok()) return false;
+    for (;;) {
+      const Server::Counts counts = server.value()->counts();
+      if (counts.vanished + counts.idle != 0) return false;
+      if (counts.requests == calls && counts.in_flight == 0) return true;
+      FiberYield();
+    }
   }
   // True: it has got the answer.
   bool Reads() {
@@ -238,7 +248,7 @@ struct ReadsLate {
         continue;
       }
       const std::span<char> room = reader.Room();
-      const io::IoResult got = client->stream().ReadSome(room.data(), room.size(), 30s);
+      const io::IoResult got = client->stream().ReadSome(room.data(), room.size(), kSoon);
       if (!got.ok() || got.bytes == 0) return false;
       reader.Filled(got.bytes);
     }
@@ -247,55 +257,67 @@ struct ReadsLate {
   EchoServiceImpl echo;
   std::optional<RunningServer> server;
   std::optional<RawClient> client;
+  bool in_time = false;
 };
 
 TEST_P(RpcRestTest, AClientThatReadsLateIsNotGivenUp) {
   InFiber([] {
-    ReadsLate late({.heartbeat = {.ping_after = 200ms, .timeout = 200ms}});
-    RawClient silent(late.server.value()->local_address());
-    while (late.server.value()->counts().vanished == 0) FiberYield();
-    Frame frame;
-    while (silent.ReceiveAny(&frame)) {
-    }
-    EXPECT_TRUE(late.Reads());
-    EXPECT_EQ(late.server.value()->counts().vanished, 1u);
-    // It is heard again: now it can be silent, too.
-    while (late.server.value()->counts().vanished == 1) FiberYield();
+    EXPECT_TRUE(InTime(150ms, [](std::chrono::milliseconds time) {
+      ReadsLate late({.heartbeat = {.ping_after = time, .timeout = time}});
+      if (!late.in_time) return false;
+      RawClient silent(late.server.value()->local_address());
+      while (late.server.value()->counts().vanished == 0) FiberYield();
+      Frame frame;
+      while (silent.ReceiveAny(&frame)) {
+      }
+      EXPECT_TRUE(late.Reads());
+      if (late.server.value()->counts().vanished != 1) return false;
+      // It is heard again: now it can be silent, too.
+      while (late.server.value()->counts().vanished == 1) FiberYield();
+      return true;
+    }));
   });
 }
 
 TEST_P(RpcRestTest, AClientThatReadsLateIsNotIdle) {
   InFiber([] {
     // Longer than the request takes to come.
-    ReadsLate late({.heartbeat = kNoPings, .connections = {.idle_timeout = 1s}});
-    RawClient silent(late.server.value()->local_address());
-    Frame frame;
-    while (silent.ReceiveAny(&frame)) {  // Told, and a second later ended.
-    }
-    EXPECT_EQ(late.server.value()->counts().idle, 1u);
-    EXPECT_TRUE(late.Reads());
-    while (late.server.value()->counts().idle == 1) FiberYield();
+    EXPECT_TRUE(InTime(500ms, [](std::chrono::milliseconds idle) {
+      ReadsLate late({.heartbeat = kNoPings, .connections = {.idle_timeout = idle}});
+      if (!late.in_time) return false;
+      RawClient silent(late.server.value()->local_address());
+      Frame frame;
+      while (silent.ReceiveAny(&frame)) {  // Told, and a second later ended.
+      }
+      EXPECT_EQ(late.server.value()->counts().idle, 1u);
+      EXPECT_TRUE(late.Reads());
+      while (late.server.value()->counts().idle == 1) FiberYield();
+      return true;
+    }));
   });
 }
 
 // Its request has come, but no fiber can read it.
 TEST_P(RpcRestTest, AClientThatHasSentARequestIsNotIdle) {
   InFiber([] {
-    Scene scene({.heartbeat = kNoPings, .connections = {.idle_timeout = 100ms}});
-    const std::uint64_t idle = scene.server->counts().idle;
-    RawClient speaks(scene.server->local_address());
-    RawClient silent(scene.server->local_address());
-    Frame frame;
-    {
-      while (scene.server->counts().connections != 2) FiberYield();
-      const fiber::RefuseFiberStarts refuse;
-      speaks.Send(RequestBytes(1, "at once"));
-      ASSERT_TRUE(silent.ReceiveAny(&frame));
-      EXPECT_EQ(frame.header.kind, FrameKind::kFarewell);
-      FiberSleepFor(300ms);
-      EXPECT_EQ(scene.server->counts().idle, idle + 1);
-    }
-    Scene::ExpectAnswer(speaks, 1, OK);
+    EXPECT_TRUE(InTime(50ms, [](std::chrono::milliseconds time) {
+      Scene scene({.heartbeat = kNoPings, .connections = {.idle_timeout = time}});
+      const std::uint64_t idle = scene.server->counts().idle;
+      RawClient speaks(scene.server->local_address());
+      RawClient silent(scene.server->local_address());
+      Frame frame;
+      {
+        while (scene.server->counts().connections != 2 && scene.server->counts().idle == idle) FiberYield();
+        const fiber::RefuseFiberStarts refuse;
+        speaks.Send(RequestBytes(1, "at once"));
+        EXPECT_TRUE(silent.ReceiveAny(&frame));
+        EXPECT_EQ(frame.header.kind, FrameKind::kFarewell);
+        FiberSleepFor(3 * time);
+        if (scene.server->counts().idle != idle + 1) return false;
+      }
+      Scene::ExpectAnswer(speaks, 1, OK);
+      return true;
+    }));
   });
 }
 
@@ -352,36 +374,41 @@ TEST_P(RpcRestTest, BothTimeoutsOfASilentClientAreOne) {
 TEST_P(RpcRestTest, ManyClientsThatAnswerAreKeptOnABusyServer) {
   InFiber([] {
     EchoServiceImpl echo;
-    RunningServer server(&echo, {.heartbeat = {.ping_after = 100ms, .timeout = 300ms}});
-    std::vector<RawClient> clients;
-    std::vector<Fiber> answering;
-    std::atomic<int> pings{0};
-    std::atomic<bool> stop{false};
-    for (int i = 0; i < 200; ++i) clients.emplace_back(server->local_address());
-    for (RawClient& client : clients) {
-      answering.emplace_back([&] {
-        Frame frame;
-        while (client.ReceiveAny(&frame)) {
-          if (frame.header.kind != FrameKind::kPing) continue;
-          ++pings;
-          client.Send(BytesOf(MakeFrame(FrameKind::kPong, frame.header.correlation_id, nullptr, nullptr)));
+    EXPECT_TRUE(InTime(300ms, [&](std::chrono::milliseconds time) {
+      RunningServer server(&echo, {.heartbeat = {.ping_after = time / 3, .timeout = time}});
+      std::vector<RawClient> clients;
+      std::vector<Fiber> answering;
+      std::atomic<int> pings{0};
+      std::atomic<bool> stop{false};
+      for (int i = 0; i < 200; ++i) clients.emplace_back(server->local_address());
+      for (RawClient& client : clients) {
+        answering.emplace_back([&] {
+          Frame frame;
+          while (client.ReceiveAny(&frame, /*may_be_reset=*/true)) {  // At the end, with a pong on its way.
+            if (frame.header.kind != FrameKind::kPing) continue;
+            ++pings;
+            const std::string pong =
+                BytesOf(MakeFrame(FrameKind::kPong, frame.header.correlation_id, nullptr, nullptr));
+            if (!client.stream().WriteAll(pong, kSoon).ok()) return;
+          }
+        });
+      }
+      Fiber busy([&] {
+        while (!stop) {
+          const auto until = std::chrono::steady_clock::now() + 5ms;
+          while (std::chrono::steady_clock::now() < until) {
+          }
+          FiberYield();
         }
       });
-    }
-    Fiber busy([&] {
-      while (!stop) {
-        const auto until = std::chrono::steady_clock::now() + 5ms;
-        while (std::chrono::steady_clock::now() < until) {
-        }
-        FiberYield();
-      }
-    });
-    while (pings < 600 && server->counts().vanished == 0) FiberSleepFor(1ms);
-    EXPECT_EQ(server->counts().vanished, 0u);
-    stop = true;
-    busy.Join();
-    server->Stop(0s);
-    for (Fiber& client : answering) client.Join();
+      while (pings < 600 && server->counts().vanished == 0) FiberSleepFor(1ms);
+      const bool none_has_vanished = server->counts().vanished == 0;
+      stop = true;
+      busy.Join();
+      server->Stop(0s);
+      for (Fiber& client : answering) client.Join();
+      return none_has_vanished;
+    }));
   });
 }
 

@@ -364,7 +364,7 @@ TEST_P(RpcTest, RandomBytesDoNotHarmTheServer) {
       if (seed % 2 == 0) {
         EXPECT_FALSE(client.stream().ShutdownWrite());
         char answer[512];
-        while (client.stream().ReadSome(answer, sizeof(answer), 30s).bytes != 0) continue;
+        while (client.stream().ReadSome(answer, sizeof(answer), kSoon).bytes != 0) continue;
       }
     }
     Client client(server->local_address());
@@ -437,7 +437,7 @@ TEST_P(RpcTest, ACallWhoseTimeIsOverTellsTheServer) {
         continue;
       }
       const std::span<char> room = reader.Room();
-      const io::IoResult got = stream.ReadSome(room.data(), room.size(), 30s);
+      const io::IoResult got = stream.ReadSome(room.data(), room.size(), kSoon);
       ASSERT_GT(got.bytes, 0u);
       reader.Filled(got.bytes);
     }
@@ -833,9 +833,9 @@ TEST_P(RpcTest, CallsInFlightFailWhenTheConnectionIsLost) {
     io::TcpStream stream = server.Accept();
     const std::size_t size = RequestBytes(1, "x").size();
     std::string requests(30 * size, '\0');
-    ASSERT_EQ(stream.ReadAll(requests.data(), requests.size(), 30s).bytes, requests.size());
+    ASSERT_EQ(stream.ReadAll(requests.data(), requests.size(), kSoon).bytes, requests.size());
     stream.Reset();
-    EXPECT_TRUE(ended.Wait(30s)) << "a call hangs";
+    EXPECT_TRUE(ended.Wait(kSoon)) << "a call hangs";
     EXPECT_EQ(lost, 30);
   });
 }
@@ -848,8 +848,8 @@ TEST_P(RpcTest, AServerThatSendsWhatIsNoFrameIsLeft) {
     Fiber caller([&] { client.Echo(&controller, "x"); });
     io::TcpStream stream = server.Accept();
     std::string request = RequestBytes(1, "x");
-    ASSERT_EQ(stream.ReadAll(request.data(), request.size(), 30s).bytes, request.size());
-    EXPECT_TRUE(stream.WriteAll("HTTP/1.1 400 Bad Request\r\n\r\n", 10s).ok());
+    ASSERT_EQ(stream.ReadAll(request.data(), request.size(), kSoon).bytes, request.size());
+    EXPECT_TRUE(stream.WriteAll("HTTP/1.1 400 Bad Request\r\n\r\n", kSoon).ok());
     caller.Join();
     EXPECT_EQ(controller.error_code(), CONNECTION_LOST);
     EXPECT_NE(controller.ErrorText().find("WEFT"), std::string::npos) << controller.ErrorText();
@@ -883,7 +883,7 @@ TEST_P(RpcTest, AChannelFindsAServerThatComesBack) {
     while (client.channel().Healthy()) FiberYield();
     EXPECT_EQ(client.CodeOf("x"), UNAVAILABLE);
     server = std::make_unique<RunningServer>(&echo, Server::Options{}, address);
-    const Deadline patience = 30s;
+    const Deadline patience = kSoon;
     while (client.CodeOf("x") != OK) {
       ASSERT_FALSE(patience.expired()) << "the channel does not find the server";
       FiberSleepFor(1ms);
@@ -965,7 +965,7 @@ TEST_P(RpcTest, ACallThatNobodyTakesIsMadeAgainUntilItsAttemptsOrItsTimeAreOver)
       EXPECT_EQ(client.channel().counts().retries, 3u);
     }
     retry.pause_least = retry.pause_most = 1h;
-    Client client(nobody, {.timeout = 100ms, .retry = retry});
+    Client client(nobody, {.timeout = kSoon, .retry = retry});
     while (client.channel().Healthy()) FiberYield();
     EXPECT_EQ(client.CodeOf("x"), UNAVAILABLE);  // At once: not within the time.
     EXPECT_EQ(client.channel().counts().retries, 0u);

@@ -45,10 +45,10 @@ class PolicyFixture : public ::testing::Test {
     return policy.Pop(worker, &must_notify);
   }
 
-  // Calls `f` until it returns a fiber, for at most ten seconds.
+  // Calls `f` until it returns a fiber; gives up after a minute, in which something hangs.
   template <class F>
   static FiberEntity* Insist(F&& f) {
-    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     FiberEntity* fiber = nullptr;
     while (fiber == nullptr && std::chrono::steady_clock::now() < limit) fiber = f();
     return fiber;

@@ -70,10 +70,7 @@ TEST_P(PolicyTest, AWorkerWithAFullSlotMakesTheGroupNotIdleAndASpinnerTakesTheFi
   SpinMemory memory;
   EXPECT_EQ(policy.PopFromBusyWorkers(1, &memory), nullptr) << "not at first sight";
   EXPECT_TRUE(memory.active);
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  FiberEntity* taken = nullptr;
-  while (taken == nullptr && std::chrono::steady_clock::now() < limit) taken = policy.PopFromBusyWorkers(1, &memory);
-  EXPECT_EQ(taken, fiber);
+  EXPECT_EQ(Insist([&] { return policy.PopFromBusyWorkers(1, &memory); }), fiber);
   EXPECT_FALSE(policy.HasWork());
 }
 

@@ -86,7 +86,7 @@ void StartIn(SchedulingGroup& group, F f, const StartOptions& options = {}) {
 // Keeps the thread. False: in vain, and the test has failed.
 template <class Condition>
 bool SpinUntil(Condition condition) {
-  for (const auto patience = Clock::now() + std::chrono::seconds(20); !condition(); std::this_thread::yield()) {
+  for (const auto patience = Clock::now() + std::chrono::seconds(60); !condition(); std::this_thread::yield()) {
     if (Clock::now() > patience) {
       ADD_FAILURE() << "a fiber waits though workers are idle";
       return false;

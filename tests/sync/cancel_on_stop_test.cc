@@ -179,7 +179,7 @@ TEST_P(CancelOnStopTest, TheLinkWaitsForACancellationUnderWay) {
   struct SlowTarget {
     void Cancel() noexcept {
       began = true;
-      const Deadline limit = 10s;
+      const Deadline limit = 60s;
       YieldUntil([&] { return let_go.load() || limit.expired(); });
       ended = let_go.load();
     }

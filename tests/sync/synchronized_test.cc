@@ -118,7 +118,7 @@ TEST_P(SynchronizedTest, AChangeWakesAtOnce) {
     std::atomic<bool> seen{false};
     Crew crew = MakeCrew();
     crew.Add([&] {
-      auto pointer = value.LockWhen([](int v) { return v == 1; }, 20s);
+      auto pointer = value.LockWhen([](int v) { return v == 1; }, 60s);
       EXPECT_TRUE(pointer);
       seen = true;
       if (waits) *pointer = 2;
@@ -128,10 +128,10 @@ TEST_P(SynchronizedTest, AChangeWakesAtOnce) {
       auto pointer = value.Lock();
       *pointer = 1;
       if (waits) {
-        EXPECT_TRUE(pointer.Wait([](int v) { return v == 2; }, 5s));
+        EXPECT_TRUE(pointer.Wait([](int v) { return v == 2; }, 60s));
       } else {
         pointer.Unlock();
-        const Deadline limit = 5s;
+        const Deadline limit = 60s;
         testing::YieldUntil([&] { return seen || limit.expired(); });
       }
       EXPECT_TRUE(seen);
