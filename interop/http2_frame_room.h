@@ -13,8 +13,8 @@
 //
 // How it works. nghttp2 allocates with the functions that it is given. What a new session allocates lies in a region of
 // whole pages, the room at its beginning. GiveBack() returns the pages of the room to the kernel. Sleep() returns all:
-// it keeps the bytes that are not zero in an image of less than 1 KiB, and Wake() puts them back where they were, so that
-// pointers stay good. What the session allocates later (streams, entries of HPACK's tables) is malloc's.
+// it keeps the bytes that are not zero in an image of less than 1 KiB, and Wake() puts them back where they were, so
+// that pointers stay good. What the session allocates later (streams, entries of HPACK's tables) is malloc's.
 //
 // Invariants
 //   FM1  Between Sleep() and Wake() nobody touches the session. Sleep() is for one that is nobody's (H2S14 in
@@ -214,8 +214,8 @@ class Http2FrameRoom {
   std::size_t end_ = kRoom;  // what lies behind it is free
   bool has_room_ = false;
   bool is_new_ = false;
-  // While it sleeps. A bit for each word that is not zero; then, of each of these, a bit for each byte that is not zero,
-  // and those bytes.
+  // While it sleeps. A bit for each word that is not zero; then, of each of these, a bit for each byte that is not
+  // zero, and those bytes.
   std::unique_ptr<unsigned char[]> image_;
 };
 

@@ -4,8 +4,8 @@
 // GrpcCall: a call of gRPC that is being served, and GrpcStatus, how it ends (interop/http2_grpc.h).
 //
 // Messages are Protobuf's, or whatever has its ParseFromArray(), ByteSizeLong() and SerializeWithCachedSizesToArray();
-// or bytes. Those of the client may be compressed by gzip; ours are not. Memory: max_message for a message that comes, as
-// far as it has come, and at most twice as much in all; as much again, once or twice, for what it unpacks to; the
+// or bytes. Those of the client may be compressed by gzip; ours are not. Memory: max_message for a message that comes,
+// as far as it has come, and at most twice as much in all; as much again, once or twice, for what it unpacks to; the
 // message that is being written.
 //
 // A call that has failed, because a message of the client is none, is too large or is cut short, ends with the status

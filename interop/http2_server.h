@@ -48,8 +48,8 @@
 // connection without streams, too.
 //
 // A connection of ForTcpServer() has no fiber while it is idle: from 100 ms after the last byte of a client that has no
-// stream and has acknowledged our settings. It has neither a stack nor a buffer then, and of nghttp2 the entries of HPACK
-// and an image of less than 1 KiB (http2_frame_room.h says of what). All else is as above, but:
+// stream and has acknowledged our settings. It has neither a stack nor a buffer then, and of nghttp2 the entries of
+// HPACK and an image of less than 1 KiB (http2_frame_room.h says of what). All else is as above, but:
 //     the server's SETTINGS go out when the client has sent something, for which it has settings_timeout
 //     of a client that waits without a fiber the TcpServer ends the wait, at Http2Options::idle_timeout or by one of
 //       its Options, up to an eighth of that later, and counts it, too (timed_out). It says GOAWAY as ever. The

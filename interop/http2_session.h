@@ -53,8 +53,9 @@
 //   H2S14 Run(kMayLeave) leaves a session that is nobody's: it is not over, has no stream, handler or writer, and hence
 //         nothing to send (H2S2); it has seen no drain, and the peer owes it nothing within a time limit. So nobody
 //         makes a frame or ends it. When the fibers of its handlers have ended (H2V1), nobody touches it but the next
-//         Run() or the destructor: so its memory sleeps (http2_frame_room.h). The TcpServer arms a watch next: the watch finds what has come meanwhile, and a
-//         drain that the session has not seen ends the watch, or keeps it from being armed (io/tcp_server.h).
+//         Run() or the destructor: so its memory sleeps (http2_frame_room.h). The TcpServer arms a watch next: the
+//         watch finds what has come meanwhile, and a drain that the session has not seen ends the watch, or keeps it
+//         from being armed (io/tcp_server.h).
 //   H2S15 Work that a peer makes and nobody asked for has limits, and beyond one the connection ends as kFlooded:
 //         a header section by kMostSections times max_header_list, as it is decoded and as it comes, also the fields
 //         that nghttp2 refuses; requests that end without an answer, and sections that are too large or no answer, by

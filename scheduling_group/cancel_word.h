@@ -12,8 +12,8 @@
 //
 // The lock guards these bits and the fiber's chain of scopes (FiberEntity::innermost_scope()). Its holder alone changes
 // the bits. The fiber reads its bits without the lock: it alone enters and leaves scopes, so kScoped is stable for it;
-// kPending and kTimed are ordered by the fences of sync/cancel_node.h. The fiber takes the lock by LockAsOwner() (cancel_lock.h),
-// everybody else by lock(), inside of a CancellerSection.
+// kPending and kTimed are ordered by the fences of sync/cancel_node.h. The fiber takes the lock by LockAsOwner()
+// (cancel_lock.h), everybody else by lock(), inside of a CancellerSection.
 //
 // Sections visit a handful of nodes, or, in CancelWalk, all fibers below a scope. No switch, no allocation and no user
 // code under the lock. Any thread; the fiber of a word may be dead, or another one by now: entities are never unmapped.

@@ -46,8 +46,8 @@ bool ReadMore(io::TcpStream& tcp, std::string* text) {
   return got.ok() && got.bytes > 0;
 }
 
-// Answers with path and body; to /silence not at all. It knows what RequestOf() makes, and no more: Beast's server is in
-// tests/io/asio_stream_test.cc, and takes long to compile.
+// Answers with path and body; to /silence not at all. It knows what RequestOf() makes, and no more: Beast's server is
+// in tests/io/asio_stream_test.cc, and takes long to compile.
 void ServeHttp(io::TcpStream& tcp) {
   const std::string_view length = "\r\nContent-Length: ";
   std::string text;
