@@ -248,7 +248,7 @@ void Supervisor::Restart(std::size_t index) {
     if (other.state != Child::State::kRunning) continue;
     other.state = Child::State::kStopping;
     other.asked_to_stop.store(true, std::memory_order_relaxed);  // SV4
-    other.task->Cancel();
+    if (other.task.has_value()) other.task->Cancel();            // Else its start was refused.
   }
 }
 

@@ -82,7 +82,9 @@ class FiberServerContext {
   void WaitCancelled() { static_cast<void>(WaitCancelled(weft::Deadline::None())); }
   [[nodiscard]] bool WaitCancelled(weft::Deadline deadline) {
     try {
-      return cancelled_.Wait(deadline);
+      if (!deadline.is_none()) return cancelled_.Wait(deadline);
+      cancelled_.Wait();  // It promises that the call is cancelled: no limit ends it while the stack unwinds.
+      return true;
     } catch (const FiberCancelled& cancelled) {
       if (!scope_.IsCauseOf(cancelled)) throw;
     }

@@ -23,10 +23,10 @@ FiberBarrier::FiberBarrier(std::ptrdiff_t expected, base::UniqueFunction<void()>
 void FiberBarrier::ArriveAndWait() {
   scheduling_group::YieldIfSliceIsOver();  // Not a cancellation point: the arrival is yet to be made.
   Waiter waiter;
+  const synchronization::UnendedWait named("FiberBarrier::ArriveAndWait()");  // It may log: without the lock.
   queue_.lock();
   WEFT_CHECK(remaining_ > 0, "FiberBarrier: more arrivals than expected");
   if (--remaining_ > 0) {
-    const synchronization::UnendedWait named("FiberBarrier::ArriveAndWait()");
     synchronization::CheckInterrupted(queue_.Wait(&waiter, Deadline::None(), Interruptible::kYes));
     return;
   }

@@ -9,7 +9,8 @@
 // Results: a ChannelResult (channel_result.h), of a Get() beside the item; "closed" is stopped. Unless it is kOk, a
 // Put()'s item is still the caller's.
 //   TryPut, TryGet       kOk, kClosed, kWouldBlock
-//   Put, Get             kOk, kClosed; with a deadline also kTimedOut
+//   Put, Get             kOk, kClosed; also kTimedOut: with a deadline, or by the limit of a ShieldedFor() while the
+//                        stack unwinds (cancel_scope.h)
 // tRPC-Cpp's forms say true for kOk, false for the rest:
 //   Push, TryPush        Put, TryPut
 //   Pop, TryPop          Get, TryGet; the item is assigned, or unchanged

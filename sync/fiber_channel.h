@@ -20,7 +20,8 @@
 // Results: a ChannelResult (channel_result.h), of a Get() beside the item. Unless it is kOk, the item of a Put() is
 // still the caller's, unchanged; so it is if the Put() throws.
 //   TryPut, TryGet                  kOk, kClosed, kWouldBlock
-//   Put, Get                        kOk, kClosed; with a deadline also kTimedOut
+//   Put, Get                        kOk, kClosed; also kTimedOut: with a deadline, or by the limit of a ShieldedFor()
+//                                   while the stack unwinds (cancel_scope.h)
 // Memory ordering: what X did before the Put() of an item is visible to Y after the Get() of that item; with capacity 0
 // also what Y did before that Get() to X after the Put().
 // Closing: Close() is the graceful end: further and waiting Put()s fail, what is in the channel can still be got, then
@@ -118,7 +119,8 @@ class FiberChannel {
     return item;
   }
 
-  // Gets items until the channel is closed and empty.
+  // Gets items until the channel is closed and empty. While the stack unwinds, the limit of a ShieldedFor() ends the loop,
+  // too: call Get(), which says so.
   ChannelIterator<FiberChannel> begin() { return ChannelIterator<FiberChannel>(this); }
   std::default_sentinel_t end() const noexcept { return {}; }
 

@@ -88,12 +88,15 @@ class Synchronized {
     // `holds` says in the end: false, the deadline has passed. `holds` is called with the mutex locked.
     template <class Predicate>
     requires kHasConditions && std::predicate<Predicate&, const T&>
-    void Wait(Predicate holds) { static_cast<void>(Wait(std::move(holds), Deadline::None())); }
+    void Wait(Predicate holds) {
+      BeginWait();
+      owner_->changed_.wait(lock_,
+                            [&]() WEFT_NO_THREAD_SAFETY_ANALYSIS { return holds(std::as_const(owner_->value_)); });
+    }
     template <class Predicate>
     requires kHasConditions && std::predicate<Predicate&, const T&>
     [[nodiscard]] bool Wait(Predicate holds, Deadline deadline) {
-      WEFT_CHECK(lock_.owns_lock(), "Synchronized: a pointer that holds no lock waits");
-      if constexpr (kMayChange) owner_->changed_.notify_all();  // SY2
+      BeginWait();
       return Await(holds, deadline);
     }
 
@@ -106,6 +109,10 @@ class Synchronized {
 
     BasicPointer(Owner* owner, Lock lock) : owner_(owner), lock_(std::move(lock)) {}
 
+    void BeginWait() {
+      WEFT_CHECK(lock_.owns_lock(), "Synchronized: a pointer that holds no lock waits");
+      if constexpr (kMayChange) owner_->changed_.notify_all();  // SY2
+    }
     template <class Predicate>
     bool Await(Predicate& holds, Deadline deadline) {
       return owner_->changed_.wait(

@@ -577,6 +577,16 @@ TEST_P(SupervisorTest, ARefusedStartIsAFailure) {
   });
 }
 
+TEST_P(SupervisorTest, ARefusedStartOfOneForAllStopsNobodyWhoHasNotStarted) {
+  InFiber([] {
+    Supervisor supervisor(
+        {.strategy = RestartStrategy::kOneForAll, .max_restarts = 2, .period = 1h, .backoff = kAtOnce});
+    for (const char* name : {"one", "two"}) supervisor.Add(name, RestartKind::kPermanent, [] { ADD_FAILURE(); });
+    const fiber::RefuseFiberStarts refuse;
+    EXPECT_THROW(supervisor.Run(), SupervisionFailed);
+  });
+}
+
 TEST_P(SupervisorTest, ChildrenTellsTheFiberOfEachRun) {
   InFiber([] {
     std::atomic<std::uint64_t> id{0};

@@ -11,8 +11,8 @@ import unittest
 STRIP, HELLO = sys.argv[1:]
 del sys.argv[1:]
 
-# 430,304 with g++ 12 and the preset release: docs/decisions/018.
-MOST_BYTES = 440_000
+# 446,784 with g++ 12 and the preset release; docs/decisions/018 says what it consists of.
+MOST_BYTES = 456_000
 
 
 class HelloSize(unittest.TestCase):

@@ -786,6 +786,7 @@ TEST_P(CancelScopeTest, AWaitThatReturnsNothingDoesNotEndByALimitWhileTheStackUn
   World world;
   std::atomic<bool> limit_has_passed{false};
   std::atomic<bool> ended{false};
+  Synchronized<int> value;
   const auto is_set = [&](const char* which) { EXPECT_TRUE(limit_has_passed) << which; };
   Crew crew = Fibers();
   crew.Add([&] {
@@ -802,6 +803,9 @@ TEST_P(CancelScopeTest, AWaitThatReturnsNothingDoesNotEndByALimitWhileTheStackUn
         int looks = 0;
         world.changed.wait(lock, [&] { return looks++ != 0; });
         EXPECT_EQ(looks, 2);
+        looks = 0;
+        value.Lock().Wait([&](int) { return looks++ != 0; });
+        EXPECT_EQ(looks, 2) << "Synchronized";
         ended = true;
         EXPECT_FALSE(FiberEvent().Wait(1h)) << "the limit has passed, and counts";
       }));
@@ -816,6 +820,7 @@ TEST_P(CancelScopeTest, AWaitThatReturnsNothingDoesNotEndByALimitWhileTheStackUn
     world.semaphore.Release();
     while (!ended) {
       world.changed.notify_all();
+      static_cast<void>(value.Lock());  // Tells who waits for it.
       testing::YieldActor();
     }
   });
