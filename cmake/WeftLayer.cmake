@@ -252,6 +252,8 @@ function(weft_add_shared_library target)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${weft_BINARY_DIR}/include>
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_link_libraries(${target} PUBLIC gflags Threads::Threads PRIVATE glog::glog Hwloc::hwloc Boost::context)
+  # Threads that have used it end in it: it is never unloaded.
+  target_link_options(${target} PRIVATE "LINKER:-z,nodelete")
   # Calls inside of the library are direct.
   target_link_options(${target} PRIVATE "LINKER:--version-script=${weft_SOURCE_DIR}/cmake/weft.map,-Bsymbolic-functions")
   if(WEFT_SANITIZE STREQUAL "")
