@@ -168,8 +168,8 @@ class Mutation:
             replaced[path] = str(self.scratch / (os.path.basename(path)))
             words[words.index("-o") + 1] = replaced[path]
             words.insert(1, f"-I{self.scratch / 'include'}")
-            # A mutation may drop a lock, of which clang would warn.
-            words += ["-O1"] + (["-Wno-thread-safety"] if "clang" in words[0] else [])
+            # A mutation may drop a lock, of which clang would warn, or the only use of a function.
+            words += ["-O1", "-Wno-unused"] + (["-Wno-thread-safety"] if "clang" in words[0] else [])
             demand(self.launcher + words, cwd=self.build)
         if not replaced:
             raise CannotRun(f"{self.patch}: no source of {self.model.target} includes {self.file}")
