@@ -487,6 +487,26 @@ TEST_F(LostFibersDeathTest, ADestructorThatWouldWaitSaysSo) {
       "KillFiberTimerAndWait: the callback had not ended when the runtime was terminated");
 }
 
+TEST_F(LostFibersDeathTest, ATimersCallbackThatWasQueuedWhenTheRuntimeEndedIsLost) {
+  EXPECT_DEATH(
+      {
+        static std::atomic<bool> begun{false};
+        Options options = OptionsOf({1, 1});
+        options.terminate_timeout = 1ms;
+        StartRuntime(options);
+        Fiber([] {
+          begun = true;
+          for (;;) std::this_thread::yield();
+        }).Detach();
+        while (!begun) std::this_thread::yield();
+        FiberTimerKiller killer(SetFiberTimer(std::chrono::steady_clock::now(), [] {}));
+        while (GetFiberQueueSize() == 0) std::this_thread::yield();
+        if (TerminateRuntime() != 2) std::abort();
+        killer.KillAndWait();
+      },
+      "KillFiberTimerAndWait: the callback had not ended when the runtime was terminated");
+}
+
 // One that was left behind with its thread is lost, too, whatever becomes of it.
 TEST_F(LostFibersDeathTest, AFiberThatBlocksItsThreadIsLost) {
   EXPECT_DEATH(
