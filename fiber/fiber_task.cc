@@ -5,6 +5,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/str_cat.h"
+#include "weft/fiber/refused_start.h"
 #include "weft/fiber/scope_core.h"
 #include "weft/sync/fiber_cancelled.h"
 
@@ -50,6 +51,7 @@ bool AwaitTask(JoinState* state, Deadline deadline, const char* function) {
 void AwaitTaskUncancelled(JoinState* state) noexcept { state->AwaitUncancelled("FiberTask::~FiberTask"); }
 
 void ThrowTaskRefused(const std::string& name) {
+  ParkForGoodIfGroupStops();
   throw TaskRefused(name.empty() ? base::kUnnamedFiber : base::StrCat("'", name, "'"));
 }
 
