@@ -57,7 +57,8 @@ void ThrowTaskRefused(const std::string& name) {
 
 void CheckTaskResult(const JoinState& state) {
   if (state.exception != nullptr) std::rethrow_exception(state.exception);
-  if (state.cancelled) throw TaskCancelled(state.Describe());
+  // Not ended: its fiber is lost, and the process exits, which does not wait for it (lost_fibers.h).
+  if (state.cancelled || !state.ended.IsSet()) throw TaskCancelled(state.Describe());
 }
 
 void FailEmptyTask(const char* function) {

@@ -554,6 +554,28 @@ TEST_F(LostFibersDeathTest, TheExitOfTheProcessDoesNotWait) {
               std::string("FiberTask::~FiberTask: ") + kNeverWill);
 }
 
+TEST_F(LostFibersDeathTest, DuringTheExitATaskHasNoResult) {
+  struct Gets {
+    ~Gets() {
+      try {
+        task.Get();
+        _exit(1);
+      } catch (const TaskCancelled&) {
+      }
+    }
+    FiberTask<std::string> task{Named(), [] {
+                                  BeLost();
+                                  return std::string();
+                                }};
+  };
+  EXPECT_EXIT(
+      {
+        Lose([] { static Gets gets; });
+        std::exit(42);
+      },
+      ::testing::ExitedWithCode(42), std::string("FiberTask::Get: ") + kNeverWill);
+}
+
 // Whoever waits for something else than a fiber's end is told what it may be.
 TEST_F(LostFibersDeathTest, AnotherWaitOfAThreadWritesALine) {
   EXPECT_EXIT(
