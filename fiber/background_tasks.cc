@@ -19,6 +19,7 @@ BackgroundTasks::~BackgroundTasks() {
 }
 
 void BackgroundTasks::Wait() {
+  if (!scope_.core_.CheckWillEnd("BackgroundTasks")) return;
   std::unique_lock lock(mutex_);
   none_left_.wait(lock, [this] { return count_ == 0; });
 }
