@@ -12,6 +12,7 @@
 
 #include "weft/base/check.h"
 #include "weft/fiber/join_state.h"
+#include "weft/fiber/refused_start.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft {
@@ -44,6 +45,7 @@ void DropJoinState(JoinState* state) {
 }
 
 void FailRefusedFiber(const FiberAttributes& attributes) {
+  ParkForGoodIfGroupStops();
   WEFT_FATAL("Fiber: the start of fiber ",
              attributes.name.empty() ? base::kUnnamedFiber : base::StrCat("'", attributes.name, "'"),
              " was refused: too many fibers are queued, memory is exhausted or the runtime is going down "

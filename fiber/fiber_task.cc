@@ -5,6 +5,7 @@
 
 #include "weft/base/check.h"
 #include "weft/base/str_cat.h"
+#include "weft/fiber/refused_start.h"
 #include "weft/fiber/scope_core.h"
 #include "weft/sync/fiber_cancelled.h"
 
@@ -50,12 +51,14 @@ bool AwaitTask(JoinState* state, Deadline deadline, const char* function) {
 void AwaitTaskUncancelled(JoinState* state) noexcept { state->AwaitUncancelled("FiberTask::~FiberTask"); }
 
 void ThrowTaskRefused(const std::string& name) {
+  ParkForGoodIfGroupStops();
   throw TaskRefused(name.empty() ? base::kUnnamedFiber : base::StrCat("'", name, "'"));
 }
 
 void CheckTaskResult(const JoinState& state) {
   if (state.exception != nullptr) std::rethrow_exception(state.exception);
-  if (state.cancelled) throw TaskCancelled(state.Describe());
+  // Not ended: its fiber is lost, and the process exits, which does not wait for it (lost_fibers.h).
+  if (state.cancelled || !state.ended.IsSet()) throw TaskCancelled(state.Describe());
 }
 
 void FailEmptyTask(const char* function) {

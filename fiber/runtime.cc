@@ -81,8 +81,9 @@ constinit std::atomic<Phase> phase{Phase::kStopped};
 
 // If no runtime ran, the child may have one of its own.
 void AfterForkInChild() {
-  // The child of a fiber has inherited its worker's CPUs.
-  if (scheduling_group::CurrentWorker() != nullptr) numa::RunWhereTheFirstThreadOf(::getppid());
+  // The child of a fiber has inherited its worker's CPUs. A driven worker's thread is the user's.
+  const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
+  if (worker != nullptr && !worker->is_driven) numa::RunWhereTheFirstThreadOf(::getppid());
   if (phase.load(std::memory_order_relaxed) == Phase::kStopped) {
     scheduling_group::ForgetOtherThreadsSections();
     detail::RetiredGroups::BelongToParent();

@@ -13,6 +13,7 @@
 #include "weft/base/cpu.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber_limiter.h"
+#include "weft/fiber/refused_start.h"
 #include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/group_stacks.h"
@@ -89,9 +90,10 @@ bool StartIsRefused(const SchedulingGroup* group) {
   const std::uint32_t found = refusals.load(std::memory_order_relaxed);  // As in PlanStart().
   if ((found & ~kOutsidersRefused) != 0) return true;
   if (found == 0 || group == nullptr || group->driven()) return false;  // A FiberLoop is none of the runtime's.
-  // Nor are its fibers, which the runtime's end does not wait for.
+  // Nor are its fibers, which the runtime's end does not wait for. A fiber whose workers have been told to stop is
+  // refused here, before there is a new fiber that would count as unfinished for a moment.
   const scheduling_group::WorkerBase* const caller = scheduling_group::CurrentWorker();
-  return caller == nullptr || caller->is_driven;
+  return caller == nullptr || caller->is_driven || caller->group->stopping();
 }
 
 // relaxed: the thread that forbids also starts, or the two synchronise.
@@ -193,6 +195,14 @@ bool Submit(StartPlan& plan, FiberEntity* fiber) {
   // A cancellation may be in its chain until it is discarded, under the lock of its word (CN4).
   DiscardFiber(fiber);
   return false;
+}
+
+void ParkForGoodIfGroupStops() {
+  const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
+  if (worker == nullptr || worker->is_driven || worker->current == nullptr || !worker->group->stopping()) return;
+  scheduling_group::FiberEntity* const self = worker->current;
+  scheduling_group::PrepareToPark(self);
+  scheduling_group::ParkPrepared(self);
 }
 
 void FailEmptyCallable(const char* caller) { WEFT_FATAL(caller, ": the function to run is empty"); }

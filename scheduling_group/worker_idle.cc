@@ -131,7 +131,7 @@ class Worker::IdleSide {
 };
 
 FiberEntity* Worker::NextFiber() {
-  if (stealing_) {
+  if (stealing_ && !group->stopping()) {  // W4: it may be one that cannot be left behind any more (WL1).
     // The last fiber was stolen, and its group likely has more. Spinning first would cost a fifth of the time where
     // fibers run for 25 us (bench/fiber/work_conservation_benchmark.cc).
     FiberEntity* fiber = FindFiber();

@@ -3,6 +3,7 @@
 
 #include "weft/timer/callback_runner.h"
 
+#include <atomic>
 #include <new>
 #include <utility>
 
@@ -107,7 +108,10 @@ FiberEntity* NewCallbackFiber(TimerEntry* entry, SchedulingGroup* group) {
   if (fiber == nullptr) {
     run.Release();  // NOLINT(bugprone-use-after-move): it was not moved where there is no fiber.
     if (options.execution_context != nullptr) execution_context_hooks.release(options.execution_context);
+    return nullptr;
   }
+  // release: the fiber. Pairs with the acquire in IsLost(), whose caller has the lock, which we need not take for this.
+  std::atomic_ref<Tick>(entry->tick).store(reinterpret_cast<std::uintptr_t>(fiber), std::memory_order_release);
   return fiber;
 }
 
@@ -116,6 +120,7 @@ FiberEntity* NewCallbackFiber(TimerEntry* entry, SchedulingGroup* group) {
 void FireCallback(TimerNode* node, FireContext* context) {
   auto* entry = static_cast<TimerEntry*>(node);
   SetState(entry, TimerEntry::kFiring);
+  entry->tick = 0;  // It has no fiber yet.
   entry->prev = nullptr;
   context->Run(entry);
 }

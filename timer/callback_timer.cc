@@ -3,6 +3,7 @@
 
 #include "weft/timer/callback_timer.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "weft/base/check.h"
@@ -167,6 +168,19 @@ Killed KillLocked(TimerShard* shard, TimerEntry* entry) WEFT_NO_THREAD_SAFETY_AN
   }
 }
 
+// Whether the callback's fiber is one that never runs (again). Under the lock.
+bool IsLost(TimerEntry* entry) noexcept {
+  const TimerEntry::State state = StateOf(WordOf(entry));
+  Tick fiber = 0;
+  if (state == TimerEntry::kFiring) {
+    // acquire: the fiber, which cannot end before it has had the lock. Pairs with the release in NewCallbackFiber().
+    fiber = std::atomic_ref<Tick>(entry->tick).load(std::memory_order_acquire);
+  } else if (state == TimerEntry::kRunning && (WordOf(entry) & TimerEntry::kOnTimerThread) == 0) {
+    fiber = entry->tick;  // In kEnding it may be a thread.
+  }
+  return fiber != 0 && LostFibers::Has(reinterpret_cast<const scheduling_group::FiberEntity*>(fiber));
+}
+
 }  // namespace
 
 std::uint64_t CreateCallbackTimer(const CallbackTimerOptions& options, const CallbackType* type, void* callable) {
@@ -210,10 +224,7 @@ bool KillCallbackTimerAndWait(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
   const bool in_hand = state != TimerEntry::kFree;
   const bool in_our_hand = in_hand && state != TimerEntry::kFiring && entry->tick == Myself();
   const bool may_wait = ShardSetOfThread() == nullptr;
-  // From kRunning on `tick` is the fiber, unless the callback runs on the timer thread.
-  const bool lost = LostFibers::Any() && in_hand && state != TimerEntry::kFiring &&
-                    (WordOf(entry) & TimerEntry::kOnTimerThread) == 0 && !in_our_hand &&
-                    LostFibers::Has(reinterpret_cast<const scheduling_group::FiberEntity*>(entry->tick));
+  const bool lost = LostFibers::Any() && !in_our_hand && IsLost(entry);
   if (WEFT_UNLIKELY(lost)) {
     shard->lock.unlock();
     LostFibers::Fail("KillFiberTimerAndWait", "the callback");

@@ -32,8 +32,8 @@
 //   kRunning  the callback runs
 //   kEnding   the callback is being destroyed (or, before kCreated, constructed) without the lock; skipped if there is
 //             nothing to run
-//   From kFiring to kEnding `prev` heads the list of waiters for the end. From kRunning on `tick` says which fiber or
-//   thread runs the callback.
+//   From kFiring to kEnding `prev` heads the list of waiters for the end. In kFiring `tick` is the fiber that was
+//   started, or 0; from kRunning on it says which fiber or thread runs the callback.
 #ifndef WEFT_TIMER_TIMER_ENTRY_H_
 #define WEFT_TIMER_TIMER_ENTRY_H_
 

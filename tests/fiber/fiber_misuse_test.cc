@@ -487,6 +487,26 @@ TEST_F(LostFibersDeathTest, ADestructorThatWouldWaitSaysSo) {
       "KillFiberTimerAndWait: the callback had not ended when the runtime was terminated");
 }
 
+TEST_F(LostFibersDeathTest, ATimersCallbackThatWasQueuedWhenTheRuntimeEndedIsLost) {
+  EXPECT_DEATH(
+      {
+        static std::atomic<bool> begun{false};
+        Options options = OptionsOf({1, 1});
+        options.terminate_timeout = 1ms;
+        StartRuntime(options);
+        Fiber([] {
+          begun = true;
+          for (;;) std::this_thread::yield();
+        }).Detach();
+        while (!begun) std::this_thread::yield();
+        FiberTimerKiller killer(SetFiberTimer(std::chrono::steady_clock::now(), [] {}));
+        while (GetFiberQueueSize() == 0) std::this_thread::yield();
+        if (TerminateRuntime() != 2) std::abort();
+        killer.KillAndWait();
+      },
+      "KillFiberTimerAndWait: the callback had not ended when the runtime was terminated");
+}
+
 // One that was left behind with its thread is lost, too, whatever becomes of it.
 TEST_F(LostFibersDeathTest, AFiberThatBlocksItsThreadIsLost) {
   EXPECT_DEATH(
@@ -532,6 +552,28 @@ TEST_F(LostFibersDeathTest, TheExitOfTheProcessDoesNotWait) {
               with_its_code, std::string("Fiber::Join: ") + kNeverWill);
   EXPECT_EXIT(exits([] { static FiberTask<void> task(Named(), BeLost); }), with_its_code,
               std::string("FiberTask::~FiberTask: ") + kNeverWill);
+}
+
+TEST_F(LostFibersDeathTest, DuringTheExitATaskHasNoResult) {
+  struct Gets {
+    ~Gets() {
+      try {
+        task.Get();
+        _exit(1);
+      } catch (const TaskCancelled&) {
+      }
+    }
+    FiberTask<std::string> task{Named(), [] {
+                                  BeLost();
+                                  return std::string();
+                                }};
+  };
+  EXPECT_EXIT(
+      {
+        Lose([] { static Gets gets; });
+        std::exit(42);
+      },
+      ::testing::ExitedWithCode(42), std::string("FiberTask::Get: ") + kNeverWill);
 }
 
 // Whoever waits for something else than a fiber's end is told what it may be.

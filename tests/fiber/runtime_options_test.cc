@@ -48,22 +48,24 @@ INSTANTIATE_TEST_SUITE_P(
                  "in 0..64"},
         BadValue{"GroupTooLarge", [](Options& o) { o.scheduling_group_size = 65; }, "--fiber_scheduling_group_size=65",
                  "in 0..64"},
-        BadValue{"CpusBackwards", [](Options& o) { o.worker_accessible_cpus = "4-0"; },
+        BadValue{"CpusBackwards", [](Options& o) { o.worker_accessible_cpus = std::string("4-0"); },
                  "--fiber_worker_accessible_cpus=4-0", "as in 0-4,6,7"},
-        BadValue{"CpusNoNumber", [](Options& o) { o.worker_accessible_cpus = "0,x"; },
+        BadValue{"CpusNoNumber", [](Options& o) { o.worker_accessible_cpus = std::string("0,x"); },
                  "--fiber_worker_accessible_cpus=0,x", "as in 0-4,6,7"},
-        BadValue{"CpusNewline", [](Options& o) { o.worker_accessible_cpus = "0\n1"; },
+        BadValue{"CpusNewline", [](Options& o) { o.worker_accessible_cpus = std::string("0\n1"); },
                  "--fiber_worker_accessible_cpus=0 1", "as in 0-4,6,7"},
-        BadValue{"CpusNotThere", [](Options& o) { o.worker_accessible_cpus = "60000"; },
+        BadValue{"CpusNotThere", [](Options& o) { o.worker_accessible_cpus = std::string("60000"); },
                  "--fiber_worker_accessible_cpus=60000", "may use"},
         BadValue{"CpusNotInTheTopologyGiven",
                  [](Options& o) {
-                   o.topology = "numa:2 core:2 pu:1";
-                   o.worker_accessible_cpus = "4";
+                   o.topology = std::string("numa:2 core:2 pu:1");
+                   o.worker_accessible_cpus = std::string("4");
                  },
                  "--fiber_worker_accessible_cpus=4", "may use"},
-        BadValue{"PolicyUnknown", [](Options& o) { o.scheduling_name = "v0"; }, "--fiber_scheduling_name=v0", "v1"},
-        BadValue{"PolicyEmpty", [](Options& o) { o.scheduling_name = ""; }, "--fiber_scheduling_name=", "v1"},
+        BadValue{"PolicyUnknown", [](Options& o) { o.scheduling_name = std::string("v0"); },
+                 "--fiber_scheduling_name=v0", "v1"},
+        BadValue{"PolicyEmpty", [](Options& o) { o.scheduling_name = std::string(""); },
+                 "--fiber_scheduling_name=", "v1"},
         BadValue{"RatioNegative", [](Options& o) { o.work_stealing_ratio = -1; }, "--fiber_work_stealing_ratio=-1",
                  "in 0..1000000"},
         BadValue{"CrossRatioHuge", [](Options& o) { o.cross_numa_work_stealing_ratio = 1'000'001; },
@@ -92,7 +94,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "in 1..16777216"},
         BadValue{"BlockingIdleNegative", [](Options& o) { o.blocking_idle_timeout = -1ms; },
                  "--fiber_blocking_idle_timeout_ms=-1", "in 0..86400000"},
-        BadValue{"TopologyNonsense", [](Options& o) { o.topology = "no such machine"; },
+        BadValue{"TopologyNonsense", [](Options& o) { o.topology = std::string("no such machine"); },
                  "--fiber_topology=no such machine", "hwloc synthetic string"},
         BadValue{"StartTimeoutNegative", [](Options& o) { o.start_timeout = -1ms; }, "--fiber_start_timeout_ms=-1",
                  "in 0..86400000"},
@@ -127,10 +129,10 @@ TEST(ValidateOptions, AllowsWhatIsJustInRange) {
       [](Options& o) { o.limit_fibers = 1; },
       [](Options& o) { o.slice_warning = 24h; },
       [](Options& o) { o.slice_error = 1ms; },
-      [](Options& o) { o.topology = "numa:4 core:8 pu:2"; },
+      [](Options& o) { o.topology = std::string("numa:4 core:8 pu:2"); },
       [](Options& o) {
-        o.topology = "numa:2 core:8 pu:1";
-        o.worker_accessible_cpus = "0-3,8-11";
+        o.topology = std::string("numa:2 core:8 pu:1");
+        o.worker_accessible_cpus = std::string("0-3,8-11");
       },
       [](Options& o) { o.numa_aware = NumaAware::kOn; },  // Also on a machine with one node.
   };

@@ -24,12 +24,16 @@
 #include "weft/base/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_local.h"
+#include "weft/fiber/fiber_loop.h"
 #include "weft/fiber/fiber_scope.h"
+#include "weft/fiber/fiber_task.h"
 #include "weft/fiber/runtime_instance.h"
 #include "weft/numa/affinity.h"
 #include "weft/numa/topology.h"
+#include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/policy_registry.h"
+#include "weft/scheduling_group/scheduling_group.h"
 #include "weft/scheduling_group/worker_life.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
@@ -315,18 +319,19 @@ TEST_P(RuntimeTest, APeriodicTimerDoesNotKeepTheRuntimeFromTerminating) {
 
 // --- Fibers that do not end ---
 
+// For objects that unfinished fibers hold: they never release them.
+template <class T>
+T& Immortal() {
+  static auto* const list = new std::vector<std::unique_ptr<T>>;
+  return *list->emplace_back(std::make_unique<T>());
+}
+
 class UnfinishedFibersTest : public ::testing::TestWithParam<Shape> {
  protected:
   static Options Impatient() {
     Options options = OptionsOf(GetParam());
     options.terminate_timeout = 30ms;
     return options;
-  }
-  // For objects that unfinished fibers hold: they never release them.
-  template <class T>
-  static T& Immortal() {
-    static auto* const list = new std::vector<std::unique_ptr<T>>;
-    return *list->emplace_back(std::make_unique<T>());
   }
 };
 WEFT_INSTANTIATE_SHAPES(UnfinishedFibersTest);
@@ -478,6 +483,25 @@ TEST_F(BoundWorkersTest, AThreadBegunInAFiberCanBeUnbound) {
   }).Join();
 }
 
+// The thread of a FiberLoop is the user's, as are its CPUs.
+TEST_F(BoundWorkersTest, AProcessForkedInAFiberLoopHasTheCpusOfItsThread) {
+  std::thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<unsigned>(cpus_.back()), &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof(one), &one), 0);
+    FiberLoop loop;
+    loop.AddTask([] {
+      const pid_t child = ::fork();
+      if (child == 0) ::_exit(numa::ThreadCpus().size() == 1 ? 0 : 1);
+      int status = -1;
+      EXPECT_EQ(::waitpid(child, &status, 0), child);
+      EXPECT_EQ(status, 0);
+    });
+    loop.Run();
+  }).join();
+}
+
 TEST_F(BoundWorkersTest, AProcessForkedByAFiberIsNotBound) {
   Fiber([&] {
     const pid_t child = ::fork();
@@ -617,6 +641,73 @@ TEST_P(LeftThreadsTest, OneThatWasLeftBehindMayCallAnything) {
   EXPECT_FALSE(seen.dispatched);
   EXPECT_EQ(seen.groups, 0U);
   EXPECT_EQ(seen.ran, 0);
+}
+
+// It cannot tell the caller of a refusal, so it does not return.
+template <class Make>
+void MakeAfterTheEnd(const Options& options, Make make) {
+  auto& pipe = Immortal<BlockingPipe>();
+  StartRuntime(options);
+  ASSERT_TRUE(StartFiberDetached([&pipe, make] {
+    pipe.Block();
+    make();
+    std::abort();
+  }));
+  pipe.blocks.Wait();
+  EXPECT_EQ(TerminateRuntime(), 1U);
+  pipe.LetGoOn();
+}
+
+TEST_P(LeftThreadsTest, OneThatWasLeftBehindAndMakesAFiberOrATaskNeverRunsAgain) {
+  MakeAfterTheEnd(Impatient(), [] { Fiber([] {}).Join(); });
+  MakeAfterTheEnd(Impatient(), [] { FiberTask<void>([] {}).Get(); });
+  MakeAfterTheEnd(Impatient(), [] {
+    FiberScope scope;
+    scope.SpawnTask([] {}).Get();
+  });
+}
+
+// Its workers have been told to stop, and it has not suspended since.
+template <class Call>
+void CallWhileWorkersStop(const Options& options, Call call) {
+  StartRuntime(options);
+  ASSERT_TRUE(StartFiberDetached([call] {
+    while (!scheduling_group::CurrentGroup()->stopping()) {
+    }
+    call();
+  }));
+  static_cast<void>(TerminateRuntime());
+  while (scheduling_group::LeftThreads::Any()) std::this_thread::yield();
+}
+
+TEST_P(LeftThreadsTest, AFiberThatMakesAFiberWhileItsRuntimeEndsNeverRunsAgain) {
+  CallWhileWorkersStop(Impatient(), [] {
+    Fiber([] {}).Join();
+    std::abort();
+  });
+  CallWhileWorkersStop(Impatient(), [] {
+    FiberTask<void>([] {}).Get();
+    std::abort();
+  });
+}
+
+// Or the new fiber would be counted as unfinished, for a moment.
+TEST_P(LeftThreadsTest, AStartIsRefusedBeforeThereIsAFiber) {
+  struct CountsCopies {
+    explicit CountsCopies(std::atomic<int>* count) : copies(count) {}
+    CountsCopies(const CountsCopies& other) : copies(other.copies) { ++*copies; }
+    void operator()() const {}
+    std::atomic<int>* copies;
+  };
+  auto& copies = Immortal<std::atomic<int>>();
+  copies = 0;
+  auto& refused = Immortal<std::atomic<bool>>();
+  CallWhileWorkersStop(Impatient(), [&] {
+    const CountsCopies callable(&copies);
+    refused = !StartFiberDetached(callable);
+  });
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(copies, 0);
 }
 
 TEST_P(LeftThreadsTest, OneThatWasLeftBehindMaySleepWhereNoRuntimeRuns) {
