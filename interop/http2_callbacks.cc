@@ -261,6 +261,7 @@ int Http2Session::Callbacks::SendBody(nghttp2_session*, nghttp2_frame*, const st
   if (flight.size() >= kFlight) return NGHTTP2_ERR_WOULDBLOCK;  // H2S8: asked again for the next one.
   auto* const stream = static_cast<Http2Stream*>(source->ptr);
   if (size != 0) Self(self)->empty_.GiveBack(kForDataSent);
+  Self(self)->empty_frames_.CountSent(size);
   constexpr std::size_t kHead = 9;
   flight.append(View(head, kHead));
   stream->TakeOut(size, &flight);

@@ -74,7 +74,8 @@ struct Http2Options {
   std::uint32_t resets_per_second = 200;
   // Frames without content: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, RST_STREAM, DATA without bytes, unknown ones. What
   // belongs to requests and bodies makes room: four for each header section, one for DATA that come, three for DATA
-  // that are sent.
+  // that are sent. Window updates of 1 KiB or more do not count while they give back what was sent, for the stream and
+  // for the connection.
   std::uint32_t max_empty_frames = 10'000;
   std::uint32_t empty_frames_per_second = 1'000;
 };
