@@ -16,6 +16,7 @@ namespace weft::interop {
 namespace {
 
 constexpr std::size_t kFieldCosts = 32;  // RFC 9113, 6.5.2
+constexpr double kInterimAnswers = 2;    // that an answer may have: 100 and 103
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 40;
 
 Http2Stream* StreamOf(nghttp2_session* session, std::int32_t id) {
@@ -153,6 +154,7 @@ void Http2Session::Callbacks::OnMessage(Http2Session* self, Http2Stream* stream,
       return stream->fields.clear();
     }
     stream->has_fields = true;
+    if (self->side_ == Side::kClient && !stream->too_large) self->CountAnswered(kInterimAnswers);
     self->OnFields(*stream);
   }
   // OnData() has told of bytes: those that wait for them are not woken by frames without any.

@@ -192,7 +192,7 @@ class Http2Session {
   void CountInVain() {
     if (!in_vain_.Take(1)) flooded_ = true;
   }
-  void CountAnswered() { in_vain_.GiveBack(1); }
+  void CountAnswered(double room = 1) { in_vain_.GiveBack(room); }
   Deadline::TimePoint ReadAt() {  // of what is being received
     if (read_at_ == Deadline::TimePoint()) read_at_ = FiberClock::now();
     return read_at_;
