@@ -54,20 +54,24 @@ bool Http2Session::MayBegin(std::int32_t id) {
 // Before nghttp2 looks for the stream.
 int Http2Session::Callbacks::OnBeginFrame(nghttp2_session* session, const nghttp2_frame_hd* head, void* self) noexcept {
   Http2Session* const to = Self(self);
+  if (head->type == NGHTTP2_HEADERS || head->type == NGHTTP2_PUSH_PROMISE) {
+    to->frames_of_section_ = 0;
+    to->fields_of_section_ = 0;
+  }
   if (head->type == NGHTTP2_HEADERS) {
-    to->section_ = 0;
     if (nghttp2_session_find_stream(session, head->stream_id) != nullptr) {
+      // It may be a stream that has only had a priority, and begins now.
+      to->last_begun_ = std::max(to->last_begun_, head->stream_id);
       to->empty_.GiveBack(kForSection);
     } else if (!to->MayBegin(head->stream_id)) {
       return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
   } else if (head->type == NGHTTP2_PUSH_PROMISE) {
-    to->section_ = 0;
     to->CountInVain();
   } else if (head->type != NGHTTP2_CONTINUATION) {
     return 0;
   }
-  return to->CountSection(head->length) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
+  return to->CountSection(&to->frames_of_section_, head->length) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 int Http2Session::Callbacks::OnBeginHeaders(nghttp2_session* session, const nghttp2_frame* frame, void* self) noexcept {
@@ -90,7 +94,9 @@ int Http2Session::Callbacks::OnBeginHeaders(nghttp2_session* session, const nght
 int Http2Session::Callbacks::OnHeader(nghttp2_session* session, const nghttp2_frame* frame, const std::uint8_t* name,
                                       std::size_t name_size, const std::uint8_t* value, std::size_t value_size,
                                       std::uint8_t, void* self) noexcept {
-  if (!Self(self)->CountSection(kFieldCosts + name_size + value_size)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+  if (!Self(self)->CountSection(&Self(self)->fields_of_section_, kFieldCosts + name_size + value_size)) {
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
+  }
   Http2Stream* const stream = StreamOf(session, frame->hd.stream_id);
   if (stream == nullptr) return 0;
   if (stream->too_large) {

@@ -474,6 +474,23 @@ TEST_P(Http2LimitsTest, TrailersAboveTheLimitResetTheirStream) {
   });
 }
 
+// What comes and what it decodes to were added: fields that refer to nothing ended the connection at half the limit.
+TEST_P(Http2LimitsTest, FieldsOfSixTimesTheLimitGet431) {
+  InFiber([] {
+    ServedConnection served(&Answer, {.max_header_list = 1'000});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    std::string fields = RequestFields();
+    for (int i = 0; i < 42; ++i) fields += Literal("x-field", std::string(100, 'a'));
+    peer.SendFrame(kHeaders, kEndHeaders | kEndStream, 1, fields);
+    const Frame answer = peer.Await(kHeaders, 1);
+    EXPECT_NE(answer.payload.find("431"), std::string::npos);
+    peer.Ask(3);
+    EXPECT_EQ(peer.Await(kData, 3, kEndStream).payload, "ok");
+    EXPECT_EQ(served.server().counts().flooded, 0u);
+  });
+}
+
 // A kilobyte of references made nghttp2 look at megabytes of fields, after we had had enough.
 TEST_P(Http2LimitsTest, ABombOfReferencesEndsTheConnection) {
   const std::string bomb = BombOf(16'000);
@@ -681,6 +698,24 @@ TEST_P(Http2LimitsTest, AStreamNumberThatIsUsedAgainEndsTheConnection) {
       EXPECT_EQ(served.Join(), Http2Errc::kProtocolError) << stream;
       EXPECT_EQ(served.server().counts().requests, 3u);
     }
+  });
+}
+
+// nghttp2 knows a stream that has had a priority, so nobody noted that it began.
+TEST_P(Http2LimitsTest, AStreamNumberThatHadAPriorityIsNotUsedAgain) {
+  InFiber([] {
+    ServedConnection served(&Answer);
+    RawPeer peer(&served.client());
+    peer.Greet();
+    peer.SendFrame(kPriority, 0, 3, std::string(5, '\0'));
+    peer.Ask(3);
+    static_cast<void>(peer.Await(kData, 3, kEndStream));
+    peer.Ask(3);
+    EXPECT_FALSE(served.client().ShutdownWrite());
+    EXPECT_EQ(peer.Await(kGoAway).code(), kProtocolError);
+    peer.AwaitEnd();
+    served.client().Close();
+    EXPECT_EQ(served.Join(), Http2Errc::kProtocolError);
   });
 }
 
