@@ -12,6 +12,9 @@
 #include "weft/interop/http2_error.h"
 #include "weft/interop/http2_grpc_type.h"
 
+// Weak: nullptr in an nghttp2 without such a limit (before 1.57; but Debian's 1.52 has it).
+extern "C" [[gnu::weak]] void nghttp2_option_set_stream_reset_rate_limit(nghttp2_option*, std::uint64_t, std::uint64_t);
+
 namespace weft::interop {
 namespace {
 
@@ -304,7 +307,9 @@ const nghttp2_option* Http2Session::Callbacks::Options() {
     // Nothing is kept of streams that have ended (23 KiB for 100). Their frames are ignored: RFC 9113, 5.1 allows it.
     nghttp2_option_set_no_closed_streams(made, 1);
     // Ours counts (H2S15): nghttp2's own ends connections whose calls are given up at their deadlines.
-    nghttp2_option_set_stream_reset_rate_limit(made, kNoLimit, kNoLimit);
+    if (nghttp2_option_set_stream_reset_rate_limit != nullptr) {
+      nghttp2_option_set_stream_reset_rate_limit(made, kNoLimit, kNoLimit);
+    }
     return made;
   }();
   return option;
