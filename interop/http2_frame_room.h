@@ -155,6 +155,9 @@ class Http2FrameRoom {
     image_.reset();
   }
 
+  static std::size_t PageSize() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+  static std::size_t Size() { return (kEnd + PageSize() - 1) / PageSize() * PageSize(); }  // of its region
+
  private:
   static constexpr std::size_t kLarge = 16'384;
   static constexpr std::size_t kRoom = 16'384 + 32;  // with its head
@@ -166,9 +169,6 @@ class Http2FrameRoom {
   struct alignas(16) Head {
     std::size_t size;
   };
-
-  static std::size_t PageSize() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
-  static std::size_t Size() { return (kEnd + PageSize() - 1) / PageSize() * PageSize(); }
 
   static void* Malloc(std::size_t size, void* room) {
     void* const block = Of(room)->Take(size);
