@@ -12,10 +12,14 @@
 #include "weft/interop/http2_error.h"
 #include "weft/interop/http2_grpc_type.h"
 
+// Weak: nullptr in an nghttp2 without such a limit (before 1.57; but Debian's 1.52 has it).
+extern "C" [[gnu::weak]] void nghttp2_option_set_stream_reset_rate_limit(nghttp2_option*, std::uint64_t, std::uint64_t);
+
 namespace weft::interop {
 namespace {
 
 constexpr std::size_t kFieldCosts = 32;  // RFC 9113, 6.5.2
+constexpr double kInterimAnswers = 2;    // that an answer may have: 100 and 103
 constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 40;
 
 Http2Stream* StreamOf(nghttp2_session* session, std::int32_t id) {
@@ -53,20 +57,24 @@ bool Http2Session::MayBegin(std::int32_t id) {
 // Before nghttp2 looks for the stream.
 int Http2Session::Callbacks::OnBeginFrame(nghttp2_session* session, const nghttp2_frame_hd* head, void* self) noexcept {
   Http2Session* const to = Self(self);
+  if (head->type == NGHTTP2_HEADERS || head->type == NGHTTP2_PUSH_PROMISE) {
+    to->frames_of_section_ = 0;
+    to->fields_of_section_ = 0;
+  }
   if (head->type == NGHTTP2_HEADERS) {
-    to->section_ = 0;
     if (nghttp2_session_find_stream(session, head->stream_id) != nullptr) {
+      // It may be a stream that has only had a priority, and begins now.
+      to->last_begun_ = std::max(to->last_begun_, head->stream_id);
       to->empty_.GiveBack(kForSection);
     } else if (!to->MayBegin(head->stream_id)) {
       return NGHTTP2_ERR_CALLBACK_FAILURE;
     }
   } else if (head->type == NGHTTP2_PUSH_PROMISE) {
-    to->section_ = 0;
     to->CountInVain();
   } else if (head->type != NGHTTP2_CONTINUATION) {
     return 0;
   }
-  return to->CountSection(head->length) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
+  return to->CountSection(&to->frames_of_section_, head->length) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 int Http2Session::Callbacks::OnBeginHeaders(nghttp2_session* session, const nghttp2_frame* frame, void* self) noexcept {
@@ -89,7 +97,9 @@ int Http2Session::Callbacks::OnBeginHeaders(nghttp2_session* session, const nght
 int Http2Session::Callbacks::OnHeader(nghttp2_session* session, const nghttp2_frame* frame, const std::uint8_t* name,
                                       std::size_t name_size, const std::uint8_t* value, std::size_t value_size,
                                       std::uint8_t, void* self) noexcept {
-  if (!Self(self)->CountSection(kFieldCosts + name_size + value_size)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+  if (!Self(self)->CountSection(&Self(self)->fields_of_section_, kFieldCosts + name_size + value_size)) {
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
+  }
   Http2Stream* const stream = StreamOf(session, frame->hd.stream_id);
   if (stream == nullptr) return 0;
   if (stream->too_large) {
@@ -153,6 +163,7 @@ void Http2Session::Callbacks::OnMessage(Http2Session* self, Http2Stream* stream,
       return stream->fields.clear();
     }
     stream->has_fields = true;
+    if (self->side_ == Side::kClient && !stream->too_large) self->CountAnswered(kInterimAnswers);
     self->OnFields(*stream);
   }
   // OnData() has told of bytes: those that wait for them are not woken by frames without any.
@@ -261,6 +272,7 @@ int Http2Session::Callbacks::SendBody(nghttp2_session*, nghttp2_frame*, const st
   if (flight.size() >= kFlight) return NGHTTP2_ERR_WOULDBLOCK;  // H2S8: asked again for the next one.
   auto* const stream = static_cast<Http2Stream*>(source->ptr);
   if (size != 0) Self(self)->empty_.GiveBack(kForDataSent);
+  Self(self)->empty_frames_.CountSent(size);
   constexpr std::size_t kHead = 9;
   flight.append(View(head, kHead));
   stream->TakeOut(size, &flight);
@@ -295,7 +307,9 @@ const nghttp2_option* Http2Session::Callbacks::Options() {
     // Nothing is kept of streams that have ended (23 KiB for 100). Their frames are ignored: RFC 9113, 5.1 allows it.
     nghttp2_option_set_no_closed_streams(made, 1);
     // Ours counts (H2S15): nghttp2's own ends connections whose calls are given up at their deadlines.
-    nghttp2_option_set_stream_reset_rate_limit(made, kNoLimit, kNoLimit);
+    if (nghttp2_option_set_stream_reset_rate_limit != nullptr) {
+      nghttp2_option_set_stream_reset_rate_limit(made, kNoLimit, kNoLimit);
+    }
     return made;
   }();
   return option;

@@ -52,10 +52,16 @@ class Http2Allowance {
 
 // Follows the frames in what a peer sends, also those that nghttp2 ignores: of unknown types, and for streams that it
 // has forgotten. A frame has a head of nine bytes: the length of the rest (3), the type, the flags, the stream (4).
+//
+// Window updates for bodies that we have sent carry something, though they may come long after the last DATA: a peer
+// reads in small pieces (Go's 4 KiB), and answers each for the stream and for the connection.
 class Http2EmptyFrames {
  public:
   // `passed`: bytes that come before the first frame.
   explicit Http2EmptyFrames(std::size_t passed) : left_(passed) {}
+
+  // Bytes of a body that have been sent. Window updates may give them back twice.
+  void CountSent(std::size_t bytes) noexcept { to_come_back_ += std::uint64_t{2} * bytes; }
 
   // The next bytes that have come. Returns how many frames without content they begin; SETTINGS count one more for
   // each setting.
@@ -70,7 +76,7 @@ class Http2EmptyFrames {
       }
       head_[size_++] = static_cast<std::uint8_t>(bytes.front());
       bytes.remove_prefix(1);
-      if (size_ < kHead + (IsPadded() ? 1 : 0)) continue;
+      if (size_ < kHead + Needed()) continue;
       found += Cost();
       left_ = Length() + kHead - size_;
       size_ = 0;
@@ -81,18 +87,38 @@ class Http2EmptyFrames {
  private:
   static constexpr std::size_t kHead = 9;
   static constexpr std::size_t kSetting = 6;  // bytes of one in a frame
+  static constexpr std::size_t kIncrement = 4;
+  static constexpr std::uint32_t kLeastUpdate = 1'024;  // of a peer that does not flood: two for each KiB sent
 
   std::size_t Length() const noexcept { return std::size_t{head_[0]} << 16 | std::size_t{head_[1]} << 8 | head_[2]; }
   // DATA that begin with the length of their padding.
   bool IsPadded() const noexcept {
     return size_ >= kHead && head_[3] == NGHTTP2_DATA && (head_[4] & NGHTTP2_FLAG_PADDED) != 0 && Length() != 0;
   }
-  double Cost() const noexcept {
+  bool IsWindowUpdate() const noexcept {
+    return size_ >= kHead && head_[3] == NGHTTP2_WINDOW_UPDATE && Length() == kIncrement;
+  }
+  // Bytes after the head that Cost() looks at.
+  std::size_t Needed() const noexcept {
+    if (IsWindowUpdate()) return kIncrement;
+    return IsPadded() ? 1 : 0;
+  }
+  // Whether it gives back what was sent.
+  bool IsCovered() noexcept {
+    const std::uint8_t* const from = head_ + kHead;
+    const auto increment = static_cast<std::uint32_t>((from[0] & 0x7f) << 24 | from[1] << 16 | from[2] << 8 | from[3]);
+    if (increment < kLeastUpdate || increment > to_come_back_) return false;
+    to_come_back_ -= increment;
+    return true;
+  }
+  double Cost() noexcept {
     switch (head_[3]) {
       case NGHTTP2_DATA:
         return Length() <= (IsPadded() ? std::size_t{1} + head_[kHead] : 0) ? 1 : 0;
       case NGHTTP2_SETTINGS:
         return 1 + static_cast<double>(Length() / kSetting);
+      case NGHTTP2_WINDOW_UPDATE:
+        return IsWindowUpdate() && IsCovered() ? 0 : 1;
       case NGHTTP2_HEADERS:
       case NGHTTP2_CONTINUATION:
         return 0;  // Counted as header sections.
@@ -103,7 +129,8 @@ class Http2EmptyFrames {
 
   std::size_t left_;      // of a frame whose head has been passed
   std::size_t size_ = 0;  // bytes in head_
-  std::uint8_t head_[kHead + 1] = {};
+  std::uint8_t head_[kHead + kIncrement] = {};
+  std::uint64_t to_come_back_ = 0;
 };
 
 }  // namespace weft::interop

@@ -38,6 +38,11 @@
 #include <new>
 #include <vector>
 
+#include "weft/base/build_mode.h"
+#if WEFT_ASAN
+#include <sanitizer/lsan_interface.h>
+#endif
+
 namespace weft::interop {
 
 // The regions, which are made by many and kept: in malloc's memory each would end in a page of its own. Any thread.
@@ -51,6 +56,10 @@ class Http2Regions {
       void* const made =
           ::mmap(nullptr, kAtOnce * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (made == MAP_FAILED) return nullptr;
+      static_cast<void>(::madvise(made, kAtOnce * size, MADV_NOHUGEPAGE));  // A huge page would be memory for many.
+#if WEFT_ASAN
+      __lsan_register_root_region(made, kAtOnce * size);  // What only a session refers to is not a leak.
+#endif
       for (std::size_t i = kAtOnce; i-- > 0;) self.free_.push_back(static_cast<char*>(made) + i * size);
     }
     char* const taken = self.free_.back();
@@ -59,9 +68,8 @@ class Http2Regions {
   }
   static void GiveBack(char* region, std::size_t size) {
     Http2Regions& self = Self();
+    if (!self.HasRoomForWarm()) static_cast<void>(::madvise(region, size, MADV_DONTNEED));
     const std::scoped_lock lock(self.mutex_);
-    // The next connections take those that were used last.
-    if (self.free_.size() >= kWarm) static_cast<void>(::madvise(region, size, MADV_DONTNEED));
     self.free_.push_back(region);
   }
 
@@ -69,12 +77,17 @@ class Http2Regions {
   static constexpr std::size_t kAtOnce = 32;
   static constexpr std::size_t kWarm = 64;
 
+  // The next connections take those that were used last.
+  bool HasRoomForWarm() {
+    const std::scoped_lock lock(mutex_);
+    return free_.size() < kWarm;
+  }
   static Http2Regions& Self() {
     static Http2Regions* const regions = new Http2Regions;  // Sessions of static objects may outlive others.
     return *regions;
   }
 
-  std::mutex mutex_;  // Held for some hundred instructions and a system call, with no switch.
+  std::mutex mutex_;  // Held for some instructions, and for the system calls that make many; with no switch.
   std::vector<char*> free_;
 };
 
@@ -104,9 +117,9 @@ class Http2FrameRoom {
   void GiveBack() const noexcept {
     if (has_room_) Drop(kRoom / PageSize() * PageSize());
   }
-  // The same, and all else, until Wake() (FM1).
+  // The same, and all else, until Wake() (FM1). Not under AddressSanitizer, which finds no pointers in an image.
   void Sleep() noexcept {
-    if (image_ != nullptr || region_ == nullptr || end_ == kRoom) return;
+    if (WEFT_ASAN || image_ != nullptr || region_ == nullptr || end_ == kRoom) return;
     std::size_t size = kMarks;
     for (std::size_t i = 0; i < kWords; ++i) size += Packed(Words()[i]);
     image_.reset(new (std::nothrow) unsigned char[size]());
@@ -142,6 +155,9 @@ class Http2FrameRoom {
     image_.reset();
   }
 
+  static std::size_t PageSize() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+  static std::size_t Size() { return (kEnd + PageSize() - 1) / PageSize() * PageSize(); }  // of its region
+
  private:
   static constexpr std::size_t kLarge = 16'384;
   static constexpr std::size_t kRoom = 16'384 + 32;  // with its head
@@ -153,9 +169,6 @@ class Http2FrameRoom {
   struct alignas(16) Head {
     std::size_t size;
   };
-
-  static std::size_t PageSize() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
-  static std::size_t Size() { return (kEnd + PageSize() - 1) / PageSize() * PageSize(); }
 
   static void* Malloc(std::size_t size, void* room) {
     void* const block = Of(room)->Take(size);

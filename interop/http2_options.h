@@ -69,12 +69,14 @@ struct Http2Options {
   // Work for nobody. A server's: requests that a client resets less than 10 ms after their beginning and before their
   // answer (CVE-2023-44487), or makes us reset by an error of its own (CVE-2025-8671), and those above max_header_list.
   // Each answered request makes room for one more. Calls that a client gives up later, at their deadlines say, do not
-  // count: there are no more of them at a time than of others. A client's: interim answers (103), and pushes.
+  // count: there are no more of them at a time than of others. A client's: interim answers (103), and pushes;
+  // each answer makes room for two.
   std::uint32_t max_resets = 1'000;
   std::uint32_t resets_per_second = 200;
   // Frames without content: PING, SETTINGS, PRIORITY, WINDOW_UPDATE, RST_STREAM, DATA without bytes, unknown ones. What
   // belongs to requests and bodies makes room: four for each header section, one for DATA that come, three for DATA
-  // that are sent.
+  // that are sent. Window updates of 1 KiB or more do not count while they give back what was sent, for the stream and
+  // for the connection.
   std::uint32_t max_empty_frames = 10'000;
   std::uint32_t empty_frames_per_second = 1'000;
 };

@@ -192,7 +192,7 @@ class Http2Session {
   void CountInVain() {
     if (!in_vain_.Take(1)) flooded_ = true;
   }
-  void CountAnswered() { in_vain_.GiveBack(1); }
+  void CountAnswered(double room = 1) { in_vain_.GiveBack(room); }
   Deadline::TimePoint ReadAt() {  // of what is being received
     if (read_at_ == Deadline::TimePoint()) read_at_ = FiberClock::now();
     return read_at_;
@@ -245,10 +245,11 @@ class Http2Session {
   // What a read without bytes says.
   void OnNothing(const io::IoResult& got, bool request, Deadline deadline);
   void Receive(const char* data, std::size_t size);
-  // Bytes of the header section that is coming. False: it is a flood (H2S15).
-  [[nodiscard]] bool CountSection(std::size_t bytes) {
-    section_ += bytes;
-    flooded_ = flooded_ || section_ > kMostSections * options_.max_header_list;
+  // More bytes of the header section that is coming; `counted`: in frames_of_section_ or fields_of_section_. False: it
+  // is a flood (H2S15).
+  [[nodiscard]] bool CountSection(std::size_t* counted, std::size_t bytes) {
+    *counted += bytes;
+    flooded_ = flooded_ || *counted > kMostSections * options_.max_header_list;
     return !flooded_;
   }
   void CountEmpty(double frames) {
@@ -303,7 +304,8 @@ class Http2Session {
   Http2Allowance in_vain_;
   Http2Allowance empty_;
   Http2EmptyFrames empty_frames_;
-  std::size_t section_ = 0;
+  std::size_t frames_of_section_ = 0;  // as it comes
+  std::size_t fields_of_section_ = 0;  // as it is decoded
   bool flooded_ = false;
   Http2Resets resets_;
   std::int32_t last_begun_ = 0;

@@ -483,6 +483,25 @@ TEST_P(Http2ClientTest, InterimAnswersAreSkipped) {
   });
 }
 
+// Each of them counts as a flood; nothing made room for more.
+TEST_P(Http2ClientTest, InterimAnswersToManyCallsAreNoFlood) {
+  InFiber([] {
+    Called called({.max_resets = 2, .resets_per_second = 0});
+    std::error_code error;
+    Fiber asks([&] {
+      for (int i = 0; i < 10 && !error; ++i) error = called.client.Ask(To("/"), {}, Soon()).error;
+    });
+    for (std::uint32_t stream = 1; stream < 20; stream += 2) {
+      if (called.peer.Find(kHeaders, stream).ended()) break;
+      called.peer.SendFrame(kHeaders, kEndHeaders, stream, Literal(":status", "100"));
+      called.peer.SendFrame(kHeaders, kEndHeaders, stream, Literal(":status", "103") + Literal("link", "early"));
+      called.Answer(stream);
+    }
+    asks.Join();
+    EXPECT_FALSE(error);
+  });
+}
+
 TEST_P(Http2ClientTest, AServersBombOfReferencesEndsTheConnection) {
   InFiber([] {
     for (const bool in_trailers : {false, true}) {

@@ -474,6 +474,23 @@ TEST_P(Http2LimitsTest, TrailersAboveTheLimitResetTheirStream) {
   });
 }
 
+// What comes and what it decodes to were added: fields that refer to nothing ended the connection at half the limit.
+TEST_P(Http2LimitsTest, FieldsOfSixTimesTheLimitGet431) {
+  InFiber([] {
+    ServedConnection served(&Answer, {.max_header_list = 1'000});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    std::string fields = RequestFields();
+    for (int i = 0; i < 42; ++i) fields += Literal("x-field", std::string(100, 'a'));
+    peer.SendFrame(kHeaders, kEndHeaders | kEndStream, 1, fields);
+    const Frame answer = peer.Await(kHeaders, 1);
+    EXPECT_NE(answer.payload.find("431"), std::string::npos);
+    peer.Ask(3);
+    EXPECT_EQ(peer.Await(kData, 3, kEndStream).payload, "ok");
+    EXPECT_EQ(served.server().counts().flooded, 0u);
+  });
+}
+
 // A kilobyte of references made nghttp2 look at megabytes of fields, after we had had enough.
 TEST_P(Http2LimitsTest, ABombOfReferencesEndsTheConnection) {
   const std::string bomb = BombOf(16'000);
@@ -625,6 +642,44 @@ TEST_P(Http2LimitsTest, FramesThatBelongToBodiesAreNoFlood) {
   });
 }
 
+// Go's clients send one for the stream and one for the connection for every 4,096 bytes that they read, which may be
+// after the last of them has come.
+TEST_P(Http2LimitsTest, WindowUpdatesForABodyThatWasSentAreNoFlood) {
+  InFiber([] {
+    const std::string body(60'000, 'b');
+    ServedConnection served(
+        [&](Http2Request&, Http2Response& response) { static_cast<void>(response.Send(200, {}, body)); },
+        {.max_empty_frames = 20, .empty_frames_per_second = 0});
+    RawPeer peer(&served.client());
+    peer.Greet();
+    std::string updates;
+    for (int i = 0; i < 14; ++i) {
+      updates += FrameOf(kWindowUpdate, 0, 0, Number32(4'096)) + FrameOf(kWindowUpdate, 0, 1, Number32(4'096));
+    }
+    peer.Ask(1);
+    static_cast<void>(peer.Await(kData, 1, kEndStream));
+    peer.Send(updates);
+    for (const Frame& frame : peer.UntilPingAnswer()) EXPECT_NE(frame.type, kGoAway);
+    EXPECT_EQ(served.server().counts().flooded, 0u);
+    // Nothing was sent for these.
+    peer.Send(updates);
+    EXPECT_EQ(peer.Await(kGoAway).code(), kEnhanceYourCalm);
+  });
+}
+
+TEST(Http2EmptyFrames, AWindowUpdateOfBytesThatWereSentCostsNothing) {
+  const auto update = [](std::uint32_t size) { return FrameOf(kWindowUpdate, 0, 1, Number32(size)); };
+  Http2EmptyFrames frames(0);
+  EXPECT_EQ(frames.Pass(update(1'024)), 1);
+  frames.CountSent(3'000);  // For the stream and for the connection: 6,000.
+  EXPECT_EQ(frames.Pass(update(1'023)), 1) << "as large as a body's small pieces";
+  double found = 0;
+  for (const char byte : update(4'096) + update(1'500)) found += frames.Pass({&byte, 1});
+  EXPECT_EQ(found, 0);
+  EXPECT_EQ(frames.Pass(update(1'024)), 1) << "404 are left";
+  EXPECT_EQ(frames.Pass(FrameOf(kWindowUpdate, 0, 1) + FrameOf(kPing, 0, 0, "12345678")), 2);
+}
+
 TEST_P(Http2LimitsTest, AStreamNumberThatIsUsedAgainEndsTheConnection) {
   InFiber([] {
     // 1 has been answered; 7 comes before 5, which has never been.
@@ -643,6 +698,24 @@ TEST_P(Http2LimitsTest, AStreamNumberThatIsUsedAgainEndsTheConnection) {
       EXPECT_EQ(served.Join(), Http2Errc::kProtocolError) << stream;
       EXPECT_EQ(served.server().counts().requests, 3u);
     }
+  });
+}
+
+// nghttp2 knows a stream that has had a priority, so nobody noted that it began.
+TEST_P(Http2LimitsTest, AStreamNumberThatHadAPriorityIsNotUsedAgain) {
+  InFiber([] {
+    ServedConnection served(&Answer);
+    RawPeer peer(&served.client());
+    peer.Greet();
+    peer.SendFrame(kPriority, 0, 3, std::string(5, '\0'));
+    peer.Ask(3);
+    static_cast<void>(peer.Await(kData, 3, kEndStream));
+    peer.Ask(3);
+    EXPECT_FALSE(served.client().ShutdownWrite());
+    EXPECT_EQ(peer.Await(kGoAway).code(), kProtocolError);
+    peer.AwaitEnd();
+    served.client().Close();
+    EXPECT_EQ(served.Join(), Http2Errc::kProtocolError);
   });
 }
 

@@ -97,6 +97,7 @@ TEST_F(Http2FrameRoomTest, ItsPagesGoAndComeBackWhenTheSessionSends) {
 }
 
 TEST_F(Http2FrameRoomTest, ASessionThatSleepsHasNoPagesAndGoesOnWhenItWakes) {
+  if (WEFT_ASAN) GTEST_SKIP() << "none sleeps";
   // HPACK's table has an entry, which the second request names.
   Receive(FrameOf(kHeaders, kEndHeaders | kEndStream, 1, RequestFields() + "\x40\x01x\x05value"));
   EXPECT_EQ(fields_.value, "value");

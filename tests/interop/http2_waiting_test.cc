@@ -4,7 +4,9 @@
 // Http2Server::ForTcpServer(): connections that wait without a fiber.
 
 #include <malloc.h>
+#include <sys/mman.h>
 
+#include <algorithm>
 #include <any>
 #include <atomic>
 #include <chrono>
@@ -23,6 +25,7 @@
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_client.h"
+#include "weft/interop/http2_frame_room.h"
 #include "weft/interop/http2_server.h"
 #include "weft/io/tcp_server.h"
 #include "weft/sync/fiber_event.h"
@@ -133,6 +136,29 @@ TEST_P(Http2WaitingTest, AnIdleConnectionHasNoFiber) {
   EXPECT_EQ(served.http.counts().connections, 20u);
   EXPECT_EQ(served.http.counts().requests, 60u);
   EXPECT_EQ(served.http.counts().idle_timeouts, 0u);
+}
+
+TEST_P(Http2WaitingTest, TheMemoryOfAConnectionThatWaitsSleeps) {
+  if (WEFT_ASAN) GTEST_SKIP() << "none sleeps";
+  // The next session takes the region that was given back last.
+  const std::size_t size = Http2FrameRoom::Size();
+  char* const region = Http2Regions::Take(size);
+  ASSERT_NE(region, nullptr);
+  Http2Regions::GiveBack(region, size);
+  const auto has_pages = [&] {
+    std::vector<unsigned char> pages(size / Http2FrameRoom::PageSize());
+    EXPECT_EQ(::mincore(region, size, pages.data()), 0);
+    return std::ranges::any_of(pages, [](unsigned char page) { return (page & 1) != 0; });
+  };
+  Server served(&AnswerPath);
+  Client client(served.server);
+  for (int round = 0; round < 2; ++round) {
+    client.Ask("/round");
+    EXPECT_TRUE(Reaches([&] { return !has_pages(); }));
+  }
+  char* const other = Http2Regions::Take(size);
+  EXPECT_NE(other, region) << "it is no session's";
+  Http2Regions::GiveBack(other, size);
 }
 
 TEST_P(Http2WaitingTest, AClientThatHasGreetedOnlyHasNoFiber) {
