@@ -22,8 +22,8 @@
 // A selection is the owner's code: it may send, but not receive.
 // Results: of a Send(): kOk, kClosed, with a deadline also kTimedOut; of a TrySend(): kOk, kClosed, kWouldBlock. Unless
 // it is kOk, the message is still the caller's, unchanged. Receiving: the message; none if there was none before the
-// deadline, or the owner has closed the mailbox and nothing (that is wanted) is left in it. While the stack unwinds, the
-// limit of a ShieldedFor() is a deadline of both (cancel_scope.h).
+// deadline, or the owner has closed the mailbox and nothing (that is wanted) is left in it. While the stack unwinds,
+// the limit of a ShieldedFor() is a deadline of both (cancel_scope.h).
 // Memory ordering: what X did before it sent a message is visible to the owner after it has received that message.
 // Lifetime: Mailbox and Senders are independent of each other. Messages left in a mailbox are destroyed with it, in the
 // owner. A wait that ends by an exception loses no message.
@@ -216,8 +216,8 @@ class Mailbox {
 
   Sender MakeSender() const { return Sender(state_); }
 
-  // The oldest message. Without a deadline there is one, unless the mailbox is closed: `while (auto m = Receive())`. (Or a
-  // limit has passed while the stack unwinds.)
+  // The oldest message. Without a deadline there is one, unless the mailbox is closed: `while (auto m = Receive())`.
+  // (Or a limit has passed while the stack unwinds.)
   [[nodiscard]] std::optional<T> Receive(Deadline deadline = {}) { return ReceiveIf(AnyMessage(), deadline); }
   [[nodiscard]] std::optional<T> TryReceive() { return TryReceiveIf(AnyMessage()); }
 

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Internal: not promised to users.
+//
+// A start that was refused because the caller's own runtime ends.
 #ifndef WEFT_FIBER_REFUSED_START_H_
 #define WEFT_FIBER_REFUSED_START_H_
 

@@ -134,7 +134,7 @@ bool RuntimeInstance::Drain() {
 std::size_t RuntimeInstance::Terminate() {
   timer::TimerDriver* const test_clock = timer::TimerDriver::Current();
   using Clock = std::chrono::steady_clock;  // Threads come back on the wall, also under a test clock.
-  const Deadline give_up = Deadline::After(terminate_timeout_ + grace_for_threads, Clock::now());
+  const Deadline give_up = Deadline::After(terminate_timeout_ + grace_for_threads_, Clock::now());
   drain_deadline_ = Deadline(terminate_timeout_);
   if (test_clock != nullptr) test_clock->BeginDrain(drain_deadline_, terminate_timeout_);
   RefuseOutsiders(true);
@@ -149,7 +149,7 @@ std::size_t RuntimeInstance::Terminate() {
   if (test_clock != nullptr) test_clock->EndDrain();
 
   // Where no fiber is left the workers come back by themselves.
-  StopWorkers(drained ? Deadline::None() : std::max(give_up, Deadline::After(grace_for_threads, Clock::now())));
+  StopWorkers(drained ? Deadline::None() : std::max(give_up, Deadline::After(grace_for_threads_, Clock::now())));
   the_runtime.store(nullptr, std::memory_order_relaxed);  // SetGroups() has a fence.
   scheduling_group::SetGroups({});                        // And waits (RT3).
   const std::size_t unfinished = drained ? 0 : ReportUnfinishedFibers(group_pointers_);

@@ -84,7 +84,7 @@ class RuntimeInstance {
   // How long threads may take to come back, beyond terminate_timeout: one that computes, and gives its worker back in a
   // moment, should not be left behind, also on a busy machine. Only tests change it.
   static constexpr std::chrono::milliseconds kGraceForThreads{1000};
-  static inline std::chrono::milliseconds grace_for_threads = kGraceForThreads;
+  static inline std::chrono::milliseconds grace_for_threads_ = kGraceForThreads;
 
  private:
   void MakeGroups(const Options& options, const numa::Topology& here);

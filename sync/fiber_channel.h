@@ -119,8 +119,8 @@ class FiberChannel {
     return item;
   }
 
-  // Gets items until the channel is closed and empty. While the stack unwinds, the limit of a ShieldedFor() ends the loop,
-  // too: call Get(), which says so.
+  // Gets items until the channel is closed and empty. While the stack unwinds, the limit of a ShieldedFor() ends the
+  // loop, too: call Get(), which says so.
   ChannelIterator<FiberChannel> begin() { return ChannelIterator<FiberChannel>(this); }
   std::default_sentinel_t end() const noexcept { return {}; }
 

@@ -547,9 +547,9 @@ constexpr auto kForever = 60s;
 
 class LeftThreadsTest : public UnfinishedFibersTest {
  protected:
-  LeftThreadsTest() { detail::RuntimeInstance::grace_for_threads = 10ms; }
+  LeftThreadsTest() { detail::RuntimeInstance::grace_for_threads_ = 10ms; }
   ~LeftThreadsTest() override {
-    detail::RuntimeInstance::grace_for_threads = detail::RuntimeInstance::kGraceForThreads;
+    detail::RuntimeInstance::grace_for_threads_ = detail::RuntimeInstance::kGraceForThreads;
   }
 };
 WEFT_INSTANTIATE_SHAPES(LeftThreadsTest);
