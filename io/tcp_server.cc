@@ -95,6 +95,8 @@ TcpServer::TcpServer(TcpListener listener, Handler handler)
 
 TcpServer::~TcpServer() {
   Shielded([this] { Stop(kNoWait); });
+  // In exit(). Their fibers never run again, and end none of them.
+  if (HasLostItsRuntime()) static_cast<void>(new Connections(std::move(connections_)));
 }
 
 bool TcpServer::Start() {

@@ -25,6 +25,7 @@ std::atomic<unsigned> running_count{0};
 struct Pool {
   std::mutex mutex;  // also guards writes to the three above
   ShardSet* free = nullptr;
+  ShardSet* kept = nullptr;
 };
 Pool& ThePool() {
   static Pool* pool = new Pool;  // Never destroyed: threads may outlive static destructors.
@@ -83,6 +84,13 @@ WEFT_COLD void ShardSet::GiveBack() {
   std::lock_guard guard(pool.mutex);
   next_free_ = pool.free;
   pool.free = this;
+}
+
+WEFT_COLD void ShardSet::Keep() {
+  Pool& pool = ThePool();
+  std::lock_guard guard(pool.mutex);
+  next_free_ = pool.kept;
+  pool.kept = this;
 }
 
 void ShardSet::Register(int group_id, bool to_all) {

@@ -41,6 +41,8 @@ class ShardSet {
   static ShardSet* Borrow(unsigned workers, int node, const base::Clock* clock);
   // The set is closed and empty.
   void GiveBack();
+  // Instead: a thread may use it for ever. It stays reachable, for checkers of leaks.
+  void Keep();
 
   // Threads that ask from now on find it; to_all: threads of no group, too. `group_id` is below kMaxGroups.
   void Register(int group_id, bool to_all = true);

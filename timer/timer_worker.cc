@@ -88,7 +88,11 @@ WEFT_COLD void TimerWorker::Retire() {
   if (driven_) options_.driver->Remove(this);
   set_->Unregister(group_id_);
   set_->alarm().SleepsElsewhere(nullptr, nullptr);
-  if (life_.load(std::memory_order_relaxed) != Life::kLeft) set_->GiveBack();  // A thread that was left may use it.
+  if (life_.load(std::memory_order_relaxed) != Life::kLeft) {
+    set_->GiveBack();
+  } else {
+    set_->Keep();  // The thread may use it.
+  }
 }
 
 WEFT_COLD bool TimerWorker::Start() {

@@ -22,6 +22,7 @@
 #include <thread>
 #include <utility>
 
+#include "weft/base/build_mode.h"
 #include "weft/base/deadline.h"
 #include "weft/base/log.h"
 #include "weft/fiber/fiber.h"
@@ -232,6 +233,7 @@ TEST_F(RefusedSystemCallDeathTest, WhereNothingTellsOfAnEndSignalItEndsTheProces
 
 // hwloc asked again and again.
 TEST_F(RefusedSystemCallDeathTest, TheRuntimeStartsWhereTheCpusOfTheProcessAreASecret) {
+  if (WEFT_TSAN || WEFT_ASAN) GTEST_SKIP() << "a sanitizer's threads need pthread_getattr_np(3), which asks for the CPUs";
   for (const int error : {EPERM, ENOSYS}) {
     EXPECT_EXIT(
         {
