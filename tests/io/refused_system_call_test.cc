@@ -233,7 +233,8 @@ TEST_F(RefusedSystemCallDeathTest, WhereNothingTellsOfAnEndSignalItEndsTheProces
 
 // hwloc asked again and again.
 TEST_F(RefusedSystemCallDeathTest, TheRuntimeStartsWhereTheCpusOfTheProcessAreASecret) {
-  if (WEFT_TSAN || WEFT_ASAN) GTEST_SKIP() << "a sanitizer's threads need pthread_getattr_np(3), which asks for the CPUs";
+  if (WEFT_TSAN || WEFT_ASAN)
+    GTEST_SKIP() << "a sanitizer's threads need pthread_getattr_np(3), which asks for the CPUs";
   for (const int error : {EPERM, ENOSYS}) {
     EXPECT_EXIT(
         {
