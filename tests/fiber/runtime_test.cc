@@ -699,6 +699,8 @@ TEST_P(LeftThreadsTest, AStartIsRefusedBeforeThereIsAFiber) {
     void operator()() const {}
     std::atomic<int>* copies;
   };
+  // A thread that is left behind may look when nobody counts any more.
+  detail::RuntimeInstance::grace_for_threads_ = kForever;
   auto& copies = Immortal<std::atomic<int>>();
   copies = 0;
   auto& refused = Immortal<std::atomic<bool>>();
