@@ -4,10 +4,9 @@
 #
 # Builds Weft and tests it:  ./test.sh [user|all|changed|extended|<part>...]
 #
-#   user      (default) what a user relies on, some eight minutes on two CPUs: the library by g++, optimised; the unit
-#             tests under both scheduling policies; the tests of io/ and of interop/ but for gRPC; the installed package;
+#   user      (default) what a user relies on: the library by g++, optimised; the unit tests under both scheduling policies; the tests of io/ and of interop/ but for gRPC; the installed package;
 #             the server of the README, started and asked
-#   all       the matrix, some 50 minutes; its parts:
+#   all       the matrix; its parts:
 #     release     g++, optimised, also the tests: everything, and all tests
 #     mutations   each mutation of a model is found (tools/model_mutations.py)
 #     guest       emulated machines with several NUMA nodes (tests/guest)
