@@ -4,8 +4,9 @@
 #
 # Builds Weft and tests it:  ./test.sh [user|all|changed|extended|<part>...]
 #
-#   user      (default) what a user relies on: the library by g++, optimised; the unit tests under both scheduling policies; the tests of io/ and of interop/ but for gRPC; the installed package;
-#             the server of the README, started and asked
+#   user      (default) what a user relies on: the library by g++, optimised; the unit tests under both scheduling
+#             policies; the tests of io/ and of interop/ but for gRPC; the installed package; the server of the README,
+#             started and asked
 #   all       the matrix; its parts:
 #     release     g++, optimised, also the tests: everything, and all tests
 #     mutations   each mutation of a model is found (tools/model_mutations.py)
