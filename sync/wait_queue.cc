@@ -53,7 +53,7 @@ static_assert(std::is_trivially_destructible_v<TimeOut>, "what lies in a fiber's
 
 }  // namespace
 
-// A loop of waits that are over at once, and do not throw, lets others run.
+// A fiber in a loop of waits that end at once, and throw nothing, lets others run.
 WEFT_COLD void YieldIfUnwinding() noexcept {
   if (scheduling_group::IsUnwinding()) scheduling_group::YieldCurrentFiber();
 }

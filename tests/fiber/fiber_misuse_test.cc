@@ -9,17 +9,20 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "weft/base/check.h"
+#include "weft/base/log.h"
 #include "weft/fiber/background_tasks.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
@@ -581,13 +584,13 @@ TEST_F(LostFibersDeathTest, AnotherWaitOfAThreadWritesALine) {
   EXPECT_EXIT(
       {
         Lose([] { Fiber(Named(), BeLost).Detach(); });
-        FiberEvent event;
-        std::thread sets([&] {
-          std::this_thread::sleep_for(50ms);
+        static FiberEvent event;
+        // The line comes when the thread is about to wait.
+        base::SetLogSink([](base::LogSeverity, const char*, int, std::string_view text) {
+          std::fprintf(stderr, "%.*s\n", static_cast<int>(text.size()), text.data());
           event.Set();
         });
         event.Wait();
-        sets.join();
         _exit(0);
       },
       ::testing::ExitedWithCode(0), "a thread waits without a deadline, and no runtime runs.* one of the 1 fibers");

@@ -445,7 +445,7 @@ TEST_P(FiberScopeTest, ACancelledScopeCancelsWhatItBeginsToCover) {
 
 // True: the fiber is cancelled at the first cancellation point after it has computed until then.
 bool IsCancelledAfterComputing(const Deadline& until) {
-  // A timer may be first: so this asks, too, what does not depend on it.
+  // The timer thread may cancel first. The bit is set by the scope alone.
   EXPECT_TRUE(scheduling_group::CurrentFiber()->cancel_word.pending_or_timed()) << "it does not look at the clock";
   while (!until.expired()) continue;
   try {

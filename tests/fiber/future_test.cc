@@ -99,7 +99,7 @@ TEST(Future, AFailedFutureHasItsExceptionWhicheverItIs) {
   EXPECT_EQ(common.Get<TestException>(), nullptr);
 }
 
-// As a std::future: what was thrown was taken.
+// As with std::future, Get() takes the exception that it throws.
 TEST(Future, AFutureWhoseGetHasThrownIsEmpty) {
   Future<int> got = MakeExceptionFuture<int>(TestException());
   EXPECT_THROW(got.Get(), TestException);

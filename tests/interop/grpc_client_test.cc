@@ -207,7 +207,7 @@ TEST_P(GrpcClientTest, ACallOnBehalfOfAnotherIsCancelledWithItAndHasItsDeadline)
     inner_left.Wait();
     outer_left.Wait();
     canceller.Join();
-    // What is left of it is sent, and counts from when it comes.
+    // The client sends the time that is left; the server counts it from the arrival.
     EXPECT_LT(outer_deadline - inner_deadline, 30s);
     EXPECT_LT(inner_deadline - outer_deadline, 30s);
   });

@@ -474,7 +474,7 @@ TEST_P(Http2LimitsTest, TrailersAboveTheLimitResetTheirStream) {
   });
 }
 
-// What comes and what it decodes to were added: fields that refer to nothing ended the connection at half the limit.
+// The session added a section's bytes on the wire to its decoded bytes, and ended the connection at half the limit.
 TEST_P(Http2LimitsTest, FieldsOfSixTimesTheLimitGet431) {
   InFiber([] {
     ServedConnection served(&Answer, {.max_header_list = 1'000});

@@ -39,7 +39,7 @@ using Steady = std::chrono::steady_clock;
 
 // How much less is done at a time under a sanitizer.
 inline constexpr int kScale = WEFT_ASAN || WEFT_TSAN ? 4 : 1;
-// Longer than anything takes that was not forgotten, and than the two below together: what was forgotten ends too late.
+// A wait that nobody forgot ends sooner. Longer than the two below together, so that one that was forgotten shows.
 inline constexpr std::chrono::seconds kLong{100};
 // What ends later was forgotten; what ends earlier, but late, is the machine's doing.
 inline constexpr std::chrono::seconds kLateAtMost{40};

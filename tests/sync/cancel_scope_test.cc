@@ -781,7 +781,7 @@ TEST_P(CancelScopeTest, ALoopOfWaitsThatAreOverAtOnceLetsOthersRun) {
   EXPECT_TRUE(looks < 100 || GetParam() != 1) << looks;
 }
 
-// What comes after it believes what it promises.
+// The code after such a wait relies on what it waited for.
 TEST_P(CancelScopeTest, AWaitThatReturnsNothingDoesNotEndByALimitWhileTheStackUnwinds) {
   World world;
   std::atomic<bool> limit_has_passed{false};
