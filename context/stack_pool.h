@@ -43,6 +43,7 @@
 #include "weft/context/stack_guards.h"
 #include "weft/context/stack_layout.h"
 #include "weft/context/stack_memory.h"
+#include "weft/context/stack_registry.h"
 
 namespace weft::context {
 
@@ -104,7 +105,10 @@ class StackPool {
 
   // ASan: SAN2 in sanitizer.h. The upper end only, or the shadow of a stack would hold more memory than the stack.
   WEFT_ALWAYS_INLINE void Poison(const void* top) const { AsanPoison(PoisonLow(top), kPoisonedSize); }
-  WEFT_ALWAYS_INLINE void Unpoison(const void* top) const { AsanUnpoison(PoisonLow(top), kPoisonedSize); }
+  WEFT_ALWAYS_INLINE void Unpoison(const void* top) const {
+    AsanUnpoison(PoisonLow(top), kPoisonedSize);
+    StackHandedOut(top);
+  }
   static const void* PoisonLow(const void* top) { return static_cast<const char*>(top) - kPoisonedSize; }
 
   std::size_t TakeAny(void** tops, std::size_t n, StackArenas::Growth* growth) WEFT_EXCLUDES(lock_);

@@ -7,10 +7,15 @@
 #include <atomic>
 #include <cstdint>
 #include <new>
+#include <unordered_set>
 
 #include "weft/base/atomic.h"
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
+
+#if WEFT_ASAN
+#include <sanitizer/lsan_interface.h>
+#endif
 
 namespace weft::context {
 namespace {
@@ -106,6 +111,22 @@ bool FindStack(const void* address, StackBounds* bounds) {
     }
   }
   return false;
+}
+
+std::atomic<bool> leak_checker_sees_new_stacks{false};
+
+void ShowStackToLeakChecker([[maybe_unused]] const void* top) {
+#if WEFT_ASAN
+  StackBounds bounds;
+  if (!FindStack(static_cast<const char*>(top) - 1, &bounds)) return;
+  static constinit base::SpinLock lock;
+  static auto& shown = *new std::unordered_set<const void*>;  // Never destroyed: fibers run until the process is gone.
+  {
+    base::SpinLockGuard guard(lock);
+    if (!shown.insert(bounds.low).second) return;
+  }
+  __lsan_register_root_region(bounds.low, static_cast<std::size_t>(bounds.high - bounds.low));
+#endif
 }
 
 }  // namespace weft::context

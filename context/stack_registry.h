@@ -19,11 +19,15 @@
 //   SR2  A region is removed only when no stack of it is in use. Then only a wild pointer leads a reader into it (or
 //        into a mixture of two, once the entry is reused), and the worst is a wrong sentence in a crash report.
 //
-// RegisterStackRegion(), UnregisterStackRegion(): any thread. FindStack(): any thread, signal handlers.
+// FindStack(): any thread, signal handlers. The others: any thread.
 #ifndef WEFT_CONTEXT_STACK_REGISTRY_H_
 #define WEFT_CONTEXT_STACK_REGISTRY_H_
 
+#include <atomic>
 #include <cstddef>
+
+#include "weft/base/build_mode.h"
+#include "weft/base/cpu.h"
 
 namespace weft::context {
 
@@ -47,6 +51,19 @@ void UnregisterStackRegion(const StackRegion& region);
 
 // True: `address` lies in a slot (its guard included), now in *bounds. Async-signal-safe.
 bool FindStack(const void* address, StackBounds* bounds);
+
+// LeakSanitizer (else nothing): no memory that this stack refers to is a leak, now and later.
+void ShowStackToLeakChecker(const void* top);
+
+// The same of each stack that a pool hands out from now on. (One that a fiber gets in this very moment may be missed.)
+extern std::atomic<bool> leak_checker_sees_new_stacks;
+
+WEFT_ALWAYS_INLINE void StackHandedOut([[maybe_unused]] const void* top) {
+#if WEFT_ASAN
+  // relaxed: nothing is published.
+  if (WEFT_UNLIKELY(leak_checker_sees_new_stacks.load(std::memory_order_relaxed))) ShowStackToLeakChecker(top);
+#endif
+}
 
 }  // namespace weft::context
 

@@ -4,7 +4,6 @@
 #include "weft/fiber/unfinished_fibers.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -19,10 +18,6 @@
 #include "weft/scheduling_group/entity_pool.h"
 #include "weft/scheduling_group/fiber_state.h"
 #include "weft/scheduling_group/scheduling_group.h"
-
-#if WEFT_ASAN
-#include <sanitizer/lsan_interface.h>
-#endif
 
 namespace weft::fiber::detail {
 
@@ -63,27 +58,15 @@ const char* WhatItDoes(const FiberEntity& fiber) {
   return "is in an unknown state";
 }
 
-// The leak checker does not search fibers' stacks by itself.
-void ShowStackToLeakChecker([[maybe_unused]] const FiberEntity& fiber) {
 #if WEFT_ASAN
-  const FiberPhase phase = fiber.state().Load();
-  // acquire: the stack pointer that a parked one has saved. Pairs with the release in OnSwitchedOut().
-  std::atomic_thread_fence(std::memory_order_acquire);
-  const char* low = static_cast<const char*>(fiber.context.saved_stack_pointer());
-  context::StackBounds bounds;
-  if (!fiber.has_stack() || !context::FindStack(low, &bounds)) return;
-  // Nobody knows the stack pointer of one that is on its stack, also on its way to park, or may soon be.
-  if (phase != FiberPhase::kParked) low = bounds.low;
-  __lsan_register_root_region(low, static_cast<std::size_t>(bounds.high - low));
-#endif
-}
-
-#if WEFT_ASAN
-// Fibers may run, start and end meanwhile: showing too much hides a leak but invents none. (One that is woken from now
-// on may allocate and keep it below what was shown: that is reported.)
-void ShowAllStacksToLeakChecker() {
+// The leak checker does not search fibers' stacks by itself. Fibers start, wake and end until the process is gone, so
+// it is shown the whole of each stack that is or comes into use: too much hides a leak, but invents none.
+void ShowStacksAtExit() {
+  context::leak_checker_sees_new_stacks.store(true, std::memory_order_relaxed);
   EntityPool::ForEach([](FiberEntity* fiber) {
-    if (fiber->state().Load() != FiberPhase::kDead) ShowStackToLeakChecker(*fiber);
+    if (fiber->state().Load() != FiberPhase::kDead && fiber->has_stack()) {
+      context::ShowStackToLeakChecker(fiber->stack_top());
+    }
   });
 }
 #endif
@@ -93,7 +76,7 @@ void ShowAllStacksToLeakChecker() {
 void PrepareForLeakChecker() {
 #if WEFT_ASAN
   // After the checker in registration, hence before it at exit: it registered when the program began.
-  static_cast<void>(std::atexit(&ShowAllStacksToLeakChecker));
+  static_cast<void>(std::atexit(&ShowStacksAtExit));
 #endif
 }
 
@@ -135,7 +118,6 @@ std::string ListFibersAlive(SchedulingGroup* group) {
 std::size_t ReportUnfinishedFibers(const std::vector<SchedulingGroup*>& groups) {
   std::size_t count = 0;
   ForEachLiving(groups, [&](const FiberEntity* fiber) {
-    ShowStackToLeakChecker(*fiber);
     if (++count > kMostLines) return;
     WEFT_LOG(ERROR, "TerminateRuntime: unfinished: ", DescribeFiber(*fiber), " ", WhatItDoes(*fiber));
   });

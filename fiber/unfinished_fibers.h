@@ -28,7 +28,7 @@ std::string DescribeFiber(const scheduling_group::FiberEntity& fiber);
 void WarnOfFibersAlive(const std::vector<scheduling_group::SchedulingGroup*>& groups, std::chrono::milliseconds waited);
 
 // When the workers have ended: logs each living fiber of these groups (beyond a hundred it only counts), and returns
-// how many there are. What they hold on to is shown to the leak checker as reachable.
+// how many there are.
 std::size_t ReportUnfinishedFibers(const std::vector<scheduling_group::SchedulingGroup*>& groups);
 
 // The same as a list for a message, at most ten. No fiber of the group may run meanwhile.

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// program exit|return|return_beside_parking|exit_in_fiber|terminate|leak: ends while fibers hold memory that nobody
-// else refers to.
+// program exit|return|return_beside_parking|return_beside_others|exit_in_fiber|terminate|leak: ends while fibers hold
+// memory that nobody else refers to.
 
 #include <atomic>
 #include <chrono>
@@ -49,6 +49,32 @@ void LetItPark() {
   while (late_fiber->state().Load() != weft::scheduling_group::FiberPhase::kParked) weft::base::CpuRelax();
 }
 
+// Wakes a fiber and starts another when the leak checker has been shown what there is: both then hold what only they
+// refer to.
+weft::FiberLatch& wakes_at_exit = *new weft::FiberLatch(1);
+weft::FiberLatch& never_at_exit = *new weft::FiberLatch(1);
+std::atomic<int> hold_at_exit{0};
+
+void WakeAndStart() {
+  const auto hold = [] {
+    HoldAndWait(3, [] {
+      hold_at_exit.fetch_add(1);
+      never_at_exit.Wait();
+    });
+  };
+  wakes_at_exit.CountDown();
+  weft::Fiber(hold).Detach();
+  while (hold_at_exit.load() < 2) weft::base::CpuRelax();
+}
+
+void WaitAndHold() {
+  wakes_at_exit.Wait();
+  HoldAndWait(3, [] {
+    hold_at_exit.fetch_add(1);
+    never_at_exit.Wait();
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -56,6 +82,7 @@ int main(int argc, char** argv) {
   const std::string_view end = argv[1];
   // Registered before the runtime's functions for the end of the process, so called after them.
   if (end == "return_beside_parking") std::atexit(&LetItPark);
+  if (end == "return_beside_others") std::atexit(&WakeAndStart);
   constexpr int kParked = 50;
   weft::fiber::Options options;
   options.concurrency_hint = 2;
@@ -108,6 +135,7 @@ int main(int argc, char** argv) {
     while (!is_parking.load()) weft::base::CpuRelax();
     return 0;
   }
+  if (end == "return_beside_others") weft::Fiber(&WaitAndHold).Detach();
   if (end == "exit") std::exit(0);
   if (end == "exit_in_fiber") weft::Fiber([] { std::exit(0); }).Join();
   if (end == "leak") {
