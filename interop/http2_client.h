@@ -138,6 +138,7 @@ class Http2Client {
  private:
   std::error_code OpenAs(const Http2RequestHead& head, bool body, Http2Call* call, Deadline deadline);
 
+  const Http2Options options_;
   const std::unique_ptr<Http2ClientConnection> connection_;
 };
 

@@ -79,7 +79,7 @@ const Http2Headers& Http2Call::trailers() const { return Checked("Http2Call::tra
 void Http2Call::Cancel() { connection_->Cancel(Checked("Http2Call::Cancel")); }
 
 Http2Client::Http2Client(const Http2Transport& transport, const Http2Options& options)
-    : connection_(std::make_unique<Http2ClientConnection>(transport, options)) {}
+    : options_(options), connection_(std::make_unique<Http2ClientConnection>(transport, options_)) {}
 
 Http2Client::~Http2Client() = default;
 

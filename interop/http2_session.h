@@ -43,8 +43,8 @@
 //   H2S10 The reader's wait ends when the connection is over, whoever finds that out: over_ is set and read_scope_ is
 //         cancelled in one hold. Writers look after each write: the last answer after a GOAWAY may be theirs.
 //   H2S11 When nothing has come for kKeepRoomFor, the reader, whose alone it is, gives read_room_ back until something
-//         comes; and, under mutex_, a large flight_ that no writer has, and the pages of frame_room_ if nghttp2 has
-//         nothing to send then. The latter two also each time when it looks whether it can leave.
+//         comes; and, under mutex_, a flight_ that no writer has, and the pages of frame_room_ if nghttp2 has nothing
+//         to send then. The latter two also each time when it looks whether it can leave.
 //   H2S12 A client whose write has failed reads what has come by then, so that no answer is lost with it: a server that
 //         has said goodbye and closed resets who writes on. The transport is shut down: so the reader finds those
 //         bytes, then the end, and later ones are refused. A server's handlers are cancelled at once.
@@ -116,6 +116,7 @@ class Http2Session {
   using Streams = base::IntrusiveList<Http2Stream, &Http2Stream::hook>;
   enum class Side { kServer, kClient };
 
+  // Keeps a reference to the options.
   Http2Session(Side side, const Http2Transport& transport, const Http2Options& options);
   ~Http2Session();
 
@@ -201,7 +202,7 @@ class Http2Session {
 
   FiberMutex mutex_;
   const Side side_;
-  const Http2Options options_;
+  const Http2Options& options_;  // its owner's
   const Http2Transport transport_;
   Http2FrameRoom frame_room_;
   nghttp2_session* session_ = nullptr;
@@ -220,7 +221,6 @@ class Http2Session {
   static constexpr std::chrono::milliseconds kLongestLook{10'000};
   // Of a write; a frame more may be in it. As much as a socket's buffer usually takes at once.
   static constexpr std::size_t kFlight = 65'536;
-  static constexpr std::size_t kKeptFlight = 8'192;  // of that, what an idle connection keeps
   // As Http2Headers::bytes() counts. nghttp2 drops a longer section: it counts 12 bytes a field and 17 for all.
   static constexpr std::size_t kMaxFields = 65'536;
   // Of max_header_list: a client that sends a few large cookies too many is told so, by 431. HPACK names a field of
@@ -313,7 +313,7 @@ class Http2Session {
   bool leaves_streams_out_ = false;
 
   // The reader's, and of whoever ends it.
-  CancelScope read_scope_;             // around its reads
+  CancelScope* read_scope_ = nullptr;  // around its reads; while it runs
   std::unique_ptr<char[]> read_room_;  // the reader's; none while it waits for long
   bool over_ = false;
   std::error_code why_;

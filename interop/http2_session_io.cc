@@ -54,6 +54,10 @@ void Http2Session::EndWait() {
 }
 
 void Http2Session::ReadLoop(Lock& lock) {
+  CancelScope scope;
+  read_scope_ = &scope;
+  // Under the lock, as whoever cancels it.
+  const std::unique_ptr<CancelScope*, void (*)(CancelScope**)> end(&read_scope_, [](auto** ptr) { *ptr = nullptr; });
   for (;;) {
     Flush(lock);
     EndIfDone();
@@ -64,7 +68,7 @@ void Http2Session::ReadLoop(Lock& lock) {
     if (looks_for_drain_ && !has_drained_) deadline = std::min(deadline, Deadline(kDrainLook));
     lock.unlock();
     io::IoResult got{0, std::make_error_code(std::errc::operation_canceled)};  // If it is cancelled before it reads.
-    static_cast<void>(read_scope_.Run([&] { got = ReadNext(deadline, request); }));
+    static_cast<void>(scope.Run([&] { got = ReadNext(deadline, request); }));
     lock.lock();
     if (over_ || has_left_) return;
     if (got.bytes != 0) {
@@ -132,7 +136,7 @@ std::error_code Http2Session::TakeReadRoom() {
 
 // H2S11
 void Http2Session::GiveMemoryBack() {
-  if (!writing_ && flight_.capacity() > kKeptFlight) std::string().swap(flight_);
+  if (!writing_) std::string().swap(flight_);
   if (nghttp2_session_want_write(session_) == 0) frame_room_.GiveBack();
   resets_.Forget();
 }
@@ -195,7 +199,7 @@ void Http2Session::EndWith(std::error_code error, TimeUp time_up) {
   if (std::exchange(over_, true)) return;
   why_ = error;
   time_up_ = time_up;
-  read_scope_.Cancel();  // H2S10
+  if (read_scope_ != nullptr) read_scope_->Cancel();  // H2S10
 }
 
 void Http2Session::EndIfDone() {
