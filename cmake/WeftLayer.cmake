@@ -422,7 +422,7 @@ set(WEFT_TESTS_OF_MANY_FIBERS scheduling_group.scheduling_group stress.overflow 
 function(weft_set_test_properties test)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "LABELS")
   if(NOT arg_TIMEOUT)
-    set(arg_TIMEOUT 120)
+    set(arg_TIMEOUT 300)
   endif()
   if(NOT WEFT_SANITIZE STREQUAL "")
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * ${WEFT_SANITIZER_TIMEOUT_FACTOR}")

@@ -248,7 +248,7 @@ TEST_P(PeriodicTaskTest, ItsDestructorStops) {
           FiberYield();
           --inside;
         }));
-        for (int i = 0; i < round * 10; ++i) std::this_thread::yield();
+        for (int i = 0; i < round; ++i) std::this_thread::yield();
       }
       ASSERT_EQ(inside, 0);
     }

@@ -47,12 +47,10 @@ using fiber::Shape;
 using testing::InTime;
 using testing::kBeforeSoon;
 using testing::kSoon;
+using testing::Scaled;
 
 // What must not come too late.
 inline Deadline Soon() { return Deadline(kSoon); }
-
-// How much a stress test does: less where a sanitizer makes everything slow.
-inline int Scaled(int count) { return WEFT_TSAN || WEFT_ASAN ? count / 8 + 1 : count; }
 
 // The descriptors of this process.
 inline std::set<int> OpenDescriptors() {

@@ -29,6 +29,7 @@
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/time_slice.h"
 
+#include "testing/patience.h"
 #include "testing/worker_group.h"
 
 namespace weft::scheduling_group {
@@ -68,11 +69,11 @@ TEST_P(SchedulingGroupTest, RunsEachFiberOnceFromAThreadAndFromFibers) {
 
 TEST_P(SchedulingGroupTest, AParkedFiberRunsOnceMoreForEachUnpark) {
   WorkerGroup group(workers());
-  constexpr int kRounds = 20'000;
+  const int rounds = testing::Scaled(20'000);
   std::atomic<FiberEntity*> parked{nullptr};
   Countdown done(1);
   ASSERT_TRUE(group.Start([&] {
-    for (int i = 0; i < kRounds; ++i) {
+    for (int i = 0; i < rounds; ++i) {
       FiberEntity* self = CurrentFiber();
       PrepareToPark(self);
       parked.store(self, std::memory_order_release);
@@ -80,7 +81,7 @@ TEST_P(SchedulingGroupTest, AParkedFiberRunsOnceMoreForEachUnpark) {
     }
     done.Done();
   }));
-  for (int i = 0; i < kRounds; ++i) {
+  for (int i = 0; i < rounds; ++i) {
     FiberEntity* fiber;
     while ((fiber = parked.exchange(nullptr, std::memory_order_acquire)) == nullptr) std::this_thread::yield();
     Unpark(fiber);
@@ -91,8 +92,8 @@ TEST_P(SchedulingGroupTest, AParkedFiberRunsOnceMoreForEachUnpark) {
 // A chain in which each link wakes the next: a single lost wake-up stops it.
 TEST_P(SchedulingGroupTest, NoWakeUpIsLostBetweenPushAndSleep) {
   WorkerGroup group(workers());
-  constexpr int kStarts = 30'000;
-  for (int i = 0; i < kStarts; ++i) {
+  const int starts = testing::Scaled(30'000);
+  for (int i = 0; i < starts; ++i) {
     // One at a time, so that the workers are on their way to sleep when it comes.
     std::atomic<bool> ran{false};
     base::Parker parker;

@@ -24,6 +24,7 @@
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/scheduling_group/worker_team.h"
 
+#include "testing/patience.h"
 #include "testing/worker_group.h"
 
 namespace weft::scheduling_group {
@@ -147,7 +148,7 @@ class Blocker {
 // other one was pushed: 13 of 4,000 times, for ever.
 TEST(StealRequest, AFiberBehindAGroupLocalOneIsRunByTheNeighbour) {
   Groups groups({1, 1});
-  for (int round = 0; round < 2'000; ++round) {
+  for (int round = 0; round < testing::Scaled(2'000); ++round) {
     Blocker blocker(groups[0]);
     std::atomic<bool> ran{false};
     // Keeps the neighbour from sleeping until now.

@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "testing/patience.h"
+
 namespace weft::synchronization {
 namespace {
 
@@ -136,7 +138,7 @@ TEST(WaitList, TakesAWaitThatWasHandedOnWithoutASecondClaim) {
 }
 
 TEST(WaitNode, IsClaimedByExactlyOneOfManyThreads) {
-  constexpr int kRounds = 20'000;
+  const int rounds = testing::Scaled(20'000);
   constexpr int kClaimers = 3;
   WaitNode::DecisionWord word{nullptr};
   WaitNode node;
@@ -146,7 +148,7 @@ TEST(WaitNode, IsClaimedByExactlyOneOfManyThreads) {
   std::vector<std::thread> claimers;
   for (int i = 0; i < kClaimers; ++i) {
     claimers.emplace_back([&, i] {
-      for (int r = 1; r <= kRounds; ++r) {
+      for (int r = 1; r <= rounds; ++r) {
         while (round.load(std::memory_order_acquire) != r) std::this_thread::yield();
         const bool won = i == 0 ? ClaimFrom(&word, WaitResult::kInterrupted) != nullptr
                                 : node.Claim(i == 1 ? WaitResult::kNotified : WaitResult::kTimedOut);
@@ -156,7 +158,7 @@ TEST(WaitNode, IsClaimedByExactlyOneOfManyThreads) {
     });
   }
   int bad = 0;
-  for (int r = 1; r <= kRounds; ++r) {
+  for (int r = 1; r <= rounds; ++r) {
     node.Begin(&word);
     winners = 0;
     finished = 0;

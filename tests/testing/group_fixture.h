@@ -33,6 +33,7 @@
 #include "weft/scheduling_group/worker_team.h"
 #include "weft/timer/timer_worker.h"
 
+#include "testing/patience.h"
 #include "testing/policy.h"
 #include "testing/worker_group.h"
 
@@ -118,9 +119,9 @@ inline void YieldActor() {
 // Waits for a state that another actor is about to reach. Gives up the CPU too: the other's worker may have none.
 template <class Condition>
 void YieldUntil(Condition&& condition) {
-  while (!condition()) {
+  for (int i = 1; !condition(); ++i) {
     YieldActor();
-    std::this_thread::yield();
+    if (i % 8 == 0) std::this_thread::yield();  // Beside a busy process each may take milliseconds.
   }
 }
 
@@ -218,9 +219,6 @@ class OnAnyCrew : public ::testing::TestWithParam<CrewKind> {
 
   TimedGroup group;
 };
-
-// A stress test does less if a sanitizer slows everything, or 64 workers share few CPUs.
-inline int Scaled(int count) { return WEFT_TSAN || WEFT_ASAN ? count / 10 + 1 : count; }
 
 #define WEFT_INSTANTIATE_ON_ANY_CREW(fixture)                                                         \
   INSTANTIATE_TEST_SUITE_P(Crews, fixture, ::testing::ValuesIn(::weft::testing::AllCrews()),          \

@@ -6,8 +6,27 @@
 #define WEFT_TESTS_TESTING_PATIENCE_H_
 
 #include <chrono>
+#include <thread>
+
+#include "weft/base/build_mode.h"
 
 namespace weft::testing {
+
+// Each turn of two threads takes a time slice of somebody else here. As the process finds it at first.
+inline bool MachineIsBusy() {
+  static const bool is_busy = [] {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 20; ++i) std::this_thread::yield();
+    return std::chrono::steady_clock::now() - begin > std::chrono::milliseconds(5);
+  }();
+  return is_busy;
+}
+
+// How often a race is tried: less where a sanitizer makes everything slow, or the machine is busy.
+inline int Scaled(int count) {
+  if (WEFT_TSAN || WEFT_ASAN) count = count / 10 + 1;
+  return MachineIsBusy() ? count / 10 + 1 : count;
+}
 
 // For what must not come too late: only what hangs takes that long.
 inline constexpr std::chrono::seconds kSoon{60};
