@@ -25,7 +25,7 @@ set(offences "")
 set(units "")
 foreach(layer IN LISTS layers)
   list(FIND layers ${layer} height)
-  file(GLOB files RELATIVE "${ROOT}" "${ROOT}/${layer}/*.h" "${ROOT}/${layer}/*.cc" "${ROOT}/tests/${layer}/*.h"
+  file(GLOB_RECURSE files RELATIVE "${ROOT}" "${ROOT}/${layer}/*.h" "${ROOT}/${layer}/*.cc" "${ROOT}/tests/${layer}/*.h"
        "${ROOT}/tests/${layer}/*.cc")
   foreach(file IN LISTS files)
     string(REGEX REPLACE "\\.(h|cc)$" "" unit "${file}")

@@ -7,9 +7,16 @@ A WEFT_CHECK() without a message would show its condition, which tells users of 
 import pathlib
 import re
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1))
+
+
+def sources(root):
+    """The files of all layers, those in rooms of a layer included."""
+    layers = re.search(r"^set\(WEFT_LAYERS ([^)]*)\)", (root / "CMakeLists.txt").read_text(), re.MULTILINE)[1].split()
+    return sorted(path for layer in layers for path in (root / layer).rglob("*") if path.suffix in (".h", ".cc"))
 
 
 def arguments_of(text, begin):
@@ -35,21 +42,28 @@ def checks_without_message(text):
 
 class Messages(unittest.TestCase):
     def test_each_check_has_one(self):
-        layers = re.search(r"^set\(WEFT_LAYERS ([^)]*)\)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1].split()
         checks = 0
-        for layer in layers:
-            for path in sorted((ROOT / layer).glob("*.h")) + sorted((ROOT / layer).glob("*.cc")):
-                if path.name == "check.h":
-                    continue
-                text = path.read_text()
-                checks += text.count("WEFT_CHECK(")
-                self.assertEqual(checks_without_message(text), [], path)
+        for path in sources(ROOT):
+            if path.name == "check.h":
+                continue
+            text = path.read_text()
+            checks += text.count("WEFT_CHECK(")
+            self.assertEqual(checks_without_message(text), [], path)
         self.assertGreater(checks, 50)
 
     def test_a_check_without_one_is_found(self):
         good = 'WEFT_CHECK(a(b, c) && d[e, f], "why, ", g);\nWEFT_CHECK(x == \',\', "(");'
         self.assertEqual(checks_without_message(good), [])
         self.assertEqual(checks_without_message('WEFT_CHECK(a(b, ")"));'), ['WEFT_CHECK(a(b, ")"));'])
+
+    def test_rooms_are_looked_into(self):
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            (root / "CMakeLists.txt").write_text("set(WEFT_LAYERS base numa)\n")
+            for path in ("base/a.h", "numa/b.txt", "numa/room/c.cc"):
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).touch()
+            self.assertEqual([str(path.relative_to(root)) for path in sources(root)], ["base/a.h", "numa/room/c.cc"])
 
 
 if __name__ == "__main__":

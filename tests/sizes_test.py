@@ -8,11 +8,18 @@ A file of a layer has at most 400 lines, a function at most 60. A file for which
 import pathlib
 import re
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1))
 FILE_LINES = 400
 FUNCTION_LINES = 60
+
+
+def sources(root):
+    """The files of all layers, those in rooms of a layer included."""
+    layers = re.search(r"^set\(WEFT_LAYERS ([^)]*)\)", (root / "CMakeLists.txt").read_text(), re.MULTILINE)[1].split()
+    return sorted(path for layer in layers for path in (root / layer).rglob("*") if path.suffix in (".h", ".cc"))
 
 
 def functions(text):
@@ -44,25 +51,32 @@ def functions(text):
 
 class Sizes(unittest.TestCase):
     def test_files_and_functions_are_short(self):
-        layers = re.search(r"^set\(WEFT_LAYERS ([^)]*)\)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1].split()
         found = 0
-        for layer in layers:
-            for path in sorted((ROOT / layer).glob("*.h")) + sorted((ROOT / layer).glob("*.cc")):
-                name = str(path.relative_to(ROOT))
-                text = path.read_text()
-                lines = text.splitlines()
-                if "// Longer than 400 lines: " not in text:
-                    self.assertLessEqual(len(lines), FILE_LINES, name)
-                for begin, end, header in functions(text):
-                    found += 1
-                    if "// Longer than 60 lines: " not in "\n".join(lines[begin - 1:end]):
-                        self.assertLessEqual(end - begin + 1, FUNCTION_LINES, f"{name}:{begin}: {header}")
+        for path in sources(ROOT):
+            name = str(path.relative_to(ROOT))
+            text = path.read_text()
+            lines = text.splitlines()
+            if "// Longer than 400 lines: " not in text:
+                self.assertLessEqual(len(lines), FILE_LINES, name)
+            for begin, end, header in functions(text):
+                found += 1
+                if "// Longer than 60 lines: " not in "\n".join(lines[begin - 1:end]):
+                    self.assertLessEqual(end - begin + 1, FUNCTION_LINES, f"{name}:{begin}: {header}")
         self.assertGreater(found, 1000)
 
     def test_functions_are_found(self):
         code = 'namespace a {\nclass B : C<int()> {\n void F() const {\n  if (x) {\n  }\n }\n};\nint g = 1\'000; // {\n' \
                'A::A(int b)\n    : b_(b) {\n}\n}\n'
         self.assertEqual([(begin, end) for begin, end, _ in functions(code)], [(3, 6), (10, 11)])
+
+    def test_rooms_are_looked_into(self):
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            (root / "CMakeLists.txt").write_text("set(WEFT_LAYERS base numa)\n")
+            for path in ("base/a.h", "numa/b.txt", "numa/room/c.cc"):
+                (root / path).parent.mkdir(parents=True, exist_ok=True)
+                (root / path).touch()
+            self.assertEqual([str(path.relative_to(root)) for path in sources(root)], ["base/a.h", "numa/room/c.cc"])
 
 
 if __name__ == "__main__":
