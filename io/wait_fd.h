@@ -36,7 +36,8 @@ namespace weft::io {
 
 // Any fiber (switches) and any thread (blocks). events: POLLIN, POLLPRI, POLLRDHUP, POLLOUT. Errors: timed_out;
 // operation_canceled: CloseFd(), or it became one of Weft's own sockets, or the fiber was cancelled;
-// device_or_resource_busy: it is one, and fibers have waited for that; bad_file_descriptor; others of the kernel.
+// device_or_resource_busy: it is one, and fibers of the same group have waited for that; bad_file_descriptor; others of
+// the kernel.
 // A file or directory is always ready.
 [[nodiscard]] WaitFdResult WaitFd(int fd, short events, Deadline deadline = {});
 
