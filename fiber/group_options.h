@@ -9,7 +9,7 @@
 
 #include "weft/fiber/runtime_options.h"
 #include "weft/numa/topology.h"
-#include "weft/scheduling_group/group_plan.h"
+#include "weft/scheduling_group/plan/group_plan.h"
 #include "weft/scheduling_group/scheduling_group.h"
 
 namespace weft::fiber::detail {

@@ -51,7 +51,7 @@
 #include "weft/fiber/runtime_plan.h"
 #include "weft/numa/topology.h"
 #include "weft/scheduling_group/counters.h"
-#include "weft/scheduling_group/group_plan.h"
+#include "weft/scheduling_group/plan/group_plan.h"
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/scheduling_group/worker_team.h"
 #include "weft/timer/timer_worker.h"

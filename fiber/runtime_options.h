@@ -23,7 +23,7 @@
 namespace weft::fiber {
 
 // What --fiber_numa_aware may be.  "auto" uses as few nodes as the workers need, "on" all nodes, and in both no group
-// spans two; "off" takes the machine for one node (scheduling_group/group_plan.h).
+// spans two; "off" takes the machine for one node (scheduling_group/plan/group_plan.h).
 enum class NumaAware { kAuto, kOn, kOff };
 
 struct Options {

@@ -12,7 +12,7 @@
 
 #include "weft/fiber/runtime_options.h"
 #include "weft/numa/topology.h"
-#include "weft/scheduling_group/group_plan.h"
+#include "weft/scheduling_group/plan/group_plan.h"
 
 namespace weft::fiber {
 

@@ -13,7 +13,7 @@
 #include <string>
 
 #include "weft/numa/topology.h"
-#include "weft/scheduling_group/group_plan.h"
+#include "weft/scheduling_group/plan/group_plan.h"
 
 namespace weft::tools {
 

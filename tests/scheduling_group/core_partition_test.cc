@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/core_partition.h"
+#include "weft/scheduling_group/plan/core_partition.h"
 
 #include <gtest/gtest.h>
 

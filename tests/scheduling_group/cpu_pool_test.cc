@@ -1,15 +1,18 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/cpu_pool.h"
+#include "weft/scheduling_group/plan/cpu_pool.h"
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
 #include <vector>
 
 namespace weft::scheduling_group::planning {
 namespace {
+
+using Numbers = std::vector<unsigned>;
 
 constexpr unsigned kMinSize = 8;
 
@@ -83,6 +86,70 @@ TEST(CpuPool, EachPoolGetsAGroupBeforeCoresCount) {
 
 TEST(CpuPool, WorkersBeyondTheCpusAreSharedInRounds) {
   EXPECT_EQ(Shares("numa:2 core:8 pu:2", 40), (std::vector<unsigned>{20, 20}));
+}
+
+// Two L3 domains of four cores each; CPUs 0 to 7 and 8 to 15.
+CpuPool TwoDomains(unsigned workers) {
+  CpuPool pool{.node = 0, .cores = {}, .cpus = 16, .workers = workers};
+  for (int core = 0; core < 8; ++core) {
+    pool.cores.push_back({.package = 0, .l3 = core / 4, .number = core, .cpus = {2 * core, 2 * core + 1}});
+  }
+  return pool;
+}
+
+std::vector<unsigned> Placed(CpuPool pool, int near_cpu = -1) {
+  PlaceWorkers(&pool, near_cpu);
+  std::vector<unsigned> workers;
+  for (const Core& core : pool.cores) workers.push_back(core.workers);
+  return workers;
+}
+
+TEST(WorkerPlacement, FewWorkersFillOneDomainFirst) {
+  EXPECT_EQ(Placed(TwoDomains(3)), (Numbers{1, 1, 1, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(Placed(TwoDomains(6)), (Numbers{1, 1, 1, 1, 1, 1, 0, 0}));
+}
+
+TEST(WorkerPlacement, TheDomainOfTheNearCpuIsFilledFirst) {
+  EXPECT_EQ(Placed(TwoDomains(3), /*near_cpu=*/13), (Numbers{0, 0, 0, 0, 1, 1, 1, 0}));
+}
+
+TEST(WorkerPlacement, TheLargestDomainIsFilledFirst) {
+  CpuPool pool = TwoDomains(3);
+  pool.cores.erase(pool.cores.begin());
+  pool.cpus = 14;
+  EXPECT_EQ(Placed(pool, /*near_cpu=*/2), (Numbers{0, 0, 0, 1, 1, 1, 0}));
+}
+
+TEST(WorkerPlacement, CoresComeBeforeSiblings) {
+  EXPECT_EQ(Placed(TwoDomains(8)), (Numbers{1, 1, 1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(Placed(TwoDomains(10)), (Numbers{2, 1, 1, 1, 2, 1, 1, 1}));
+  EXPECT_EQ(Placed(TwoDomains(16)), (Numbers{2, 2, 2, 2, 2, 2, 2, 2}));
+}
+
+TEST(WorkerPlacement, WorkersBeyondTheCpusComeInRounds) {
+  EXPECT_EQ(Placed(TwoDomains(33)), (Numbers{5, 4, 4, 4, 4, 4, 4, 4}));
+}
+
+TEST(Apportion, WhatFitsInProportionIsSharedInProportion) { EXPECT_EQ(Apportion(6, {4, 8}), (Numbers{2, 4})); }
+
+TEST(Apportion, TheRemainderGoesToTheLargestFractions) {
+  EXPECT_EQ(Apportion(5, {8, 4}), (Numbers{3, 2}));  // 3 1/3 and 1 2/3
+}
+
+TEST(Apportion, OfEqualFractionsTheFirstGetsMore) { EXPECT_EQ(Apportion(4, {3, 3, 3}), (Numbers{2, 1, 1})); }
+
+TEST(Apportion, NoMoreIsGivenThanThereIsCapacity) {
+  EXPECT_EQ(Apportion(100, {3, 0, 4}), (Numbers{3, 0, 4}));
+  EXPECT_EQ(Apportion(1, {0, 0}), (Numbers{0, 0}));
+}
+
+TEST(Apportion, NothingIsLostAndNobodyGetsMoreThanItsCapacity) {
+  const Numbers capacities = {1, 7, 0, 64, 13};
+  for (unsigned total = 0; total <= 85; ++total) {
+    const Numbers shares = Apportion(total, capacities);
+    EXPECT_EQ(std::accumulate(shares.begin(), shares.end(), 0u), total);
+    for (std::size_t i = 0; i < shares.size(); ++i) EXPECT_LE(shares[i], capacities[i]) << total;
+  }
 }
 
 }  // namespace

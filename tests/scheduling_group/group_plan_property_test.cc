@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "weft/base/build_mode.h"
-#include "weft/scheduling_group/group_plan.h"
+#include "weft/scheduling_group/plan/group_plan.h"
 
 #include "scheduling_group/group_plan_rules.h"
 

@@ -8,7 +8,7 @@
 
 #include <string>
 
-#include "weft/scheduling_group/group_plan.h"
+#include "weft/scheduling_group/plan/group_plan.h"
 
 namespace weft::scheduling_group::plan_rules {
 

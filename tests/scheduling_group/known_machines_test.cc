@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "weft/numa/cpu_list.h"
-#include "weft/scheduling_group/group_plan.h"
+#include "weft/scheduling_group/plan/group_plan.h"
 
 #include "scheduling_group/group_plan_rules.h"
 

@@ -9,12 +9,12 @@
 // cuts the row where that costs least: what counts is first the workers below or above the sizes of GP1, then the
 // groups against GP7, the number of groups, and how unequal they are. Only neighbours in the row can be one group:
 // where sizes differ it tries several orders.
-#ifndef WEFT_SCHEDULING_GROUP_CORE_PARTITION_H_
-#define WEFT_SCHEDULING_GROUP_CORE_PARTITION_H_
+#ifndef WEFT_SCHEDULING_GROUP_PLAN_CORE_PARTITION_H_
+#define WEFT_SCHEDULING_GROUP_PLAN_CORE_PARTITION_H_
 
 #include <vector>
 
-#include "weft/scheduling_group/cpu_pool.h"
+#include "weft/scheduling_group/plan/cpu_pool.h"
 
 namespace weft::scheduling_group::planning {
 
@@ -40,4 +40,4 @@ std::vector<Row> PartitionCores(const CpuPool& pool, GroupSizes sizes);
 
 }  // namespace weft::scheduling_group::planning
 
-#endif  // WEFT_SCHEDULING_GROUP_CORE_PARTITION_H_
+#endif  // WEFT_SCHEDULING_GROUP_PLAN_CORE_PARTITION_H_

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/group_plan.h"
+#include "weft/scheduling_group/plan/group_plan.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -11,11 +11,9 @@
 #include <utility>
 
 #include "weft/numa/cpu_list.h"
-#include "weft/scheduling_group/core_partition.h"
-#include "weft/scheduling_group/cpu_assignment.h"
-#include "weft/scheduling_group/cpu_pool.h"
-#include "weft/scheduling_group/neighbour_order.h"
-#include "weft/scheduling_group/worker_placement.h"
+#include "weft/scheduling_group/plan/assignment.h"
+#include "weft/scheduling_group/plan/core_partition.h"
+#include "weft/scheduling_group/plan/cpu_pool.h"
 
 namespace weft::scheduling_group {
 namespace {

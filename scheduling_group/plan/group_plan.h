@@ -5,12 +5,12 @@
 //
 // PlanGroups: a pure function from a machine and wishes to scheduling groups: their number, CPUs and neighbours.
 //
-// How it works, in five steps, each with a file:
-//   cpu_pool.h          reads the machine, and shares the workers out over the NUMA nodes
-//   worker_placement.h places the workers of a node on cores, L3 domain by L3 domain
-//   core_partition.h    cuts the cores, in a row by L3 domain, into groups where that costs least
-//   cpu_assignment.h    gives each worker its CPU, and each group the CPUs that it may use
-//   neighbour_order.h   gives each group its neighbours, the nearest first
+// How it works, in five steps:
+//   cpu_pool.h        reads the machine, and shares the workers out over the NUMA nodes; places the workers of a node
+//                     on cores, L3 domain by L3 domain
+//   core_partition.h  cuts the cores, in a row by L3 domain, into groups where that costs least
+//   assignment.h      gives each worker its CPU, and each group the CPUs that it may use; gives each group its
+//                     neighbours, the nearest first
 //
 // Rules.  "Enough" is one worker for each CPU that may be used (Topology::cpus), or more.
 //   GP1  Size.  A group has 8 to 15 workers; fewer only where its node has fewer than 8 CPUs, where less than 8 workers
@@ -39,15 +39,15 @@
 //        steal from the first.
 // Rejected: one group for each L3 domain whatever its size (32-thread domains contend for one queue, 4-thread ones
 // balance badly); a node's whole CPU set as `cpus` of each group (the kernel spreads a group over all L3 domains).
-#ifndef WEFT_SCHEDULING_GROUP_GROUP_PLAN_H_
-#define WEFT_SCHEDULING_GROUP_GROUP_PLAN_H_
+#ifndef WEFT_SCHEDULING_GROUP_PLAN_GROUP_PLAN_H_
+#define WEFT_SCHEDULING_GROUP_PLAN_GROUP_PLAN_H_
 
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "weft/numa/topology.h"
-#include "weft/scheduling_group/planned_group.h"
+#include "weft/scheduling_group/plan/planned_group.h"
 
 namespace weft::scheduling_group {
 
@@ -80,4 +80,4 @@ std::optional<GroupPlan> PlanGroups(const numa::Topology& topology, const PlanWi
 
 }  // namespace weft::scheduling_group
 
-#endif  // WEFT_SCHEDULING_GROUP_GROUP_PLAN_H_
+#endif  // WEFT_SCHEDULING_GROUP_PLAN_GROUP_PLAN_H_

@@ -4,8 +4,8 @@
 // Internal: not promised to users.
 //
 // PlannedGroup: a scheduling group as planned (group_plan.h): its workers, their CPUs and its neighbours.
-#ifndef WEFT_SCHEDULING_GROUP_PLANNED_GROUP_H_
-#define WEFT_SCHEDULING_GROUP_PLANNED_GROUP_H_
+#ifndef WEFT_SCHEDULING_GROUP_PLAN_PLANNED_GROUP_H_
+#define WEFT_SCHEDULING_GROUP_PLAN_PLANNED_GROUP_H_
 
 #include <vector>
 
@@ -27,4 +27,4 @@ struct PlannedGroup {
 
 }  // namespace weft::scheduling_group
 
-#endif  // WEFT_SCHEDULING_GROUP_PLANNED_GROUP_H_
+#endif  // WEFT_SCHEDULING_GROUP_PLAN_PLANNED_GROUP_H_

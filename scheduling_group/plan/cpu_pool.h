@@ -5,10 +5,11 @@
 //
 // CpuPool: the CPUs that groups are made from: those of one NUMA node, or all where NUMA is off.
 //
-// The first step of the planner (group_plan.h): MakePools() reads the pools from the machine, ChoosePools() picks those
-// that the workers need, ShareWorkers() sets the number of workers of each.
-#ifndef WEFT_SCHEDULING_GROUP_CPU_POOL_H_
-#define WEFT_SCHEDULING_GROUP_CPU_POOL_H_
+// The planner's first two steps (group_plan.h). MakePools() reads the pools from the machine, ChoosePools() picks those
+// that the workers need, ShareWorkers() sets the number of workers of each. Then PlaceWorkers() gives each worker a
+// core of its pool: cores come before siblings (GP5), and L3 domains are filled one after the other (GP4).
+#ifndef WEFT_SCHEDULING_GROUP_PLAN_CPU_POOL_H_
+#define WEFT_SCHEDULING_GROUP_PLAN_CPU_POOL_H_
 
 #include <vector>
 
@@ -21,7 +22,7 @@ struct Core {
   int l3 = 0;
   int number = 0;
   std::vector<int> cpus{};  // os ids, first siblings first
-  unsigned workers = 0;     // placed here by PlaceWorkers() (worker_placement.h)
+  unsigned workers = 0;     // placed here by PlaceWorkers()
 };
 
 struct CpuPool {
@@ -42,6 +43,14 @@ std::vector<CpuPool> ChoosePools(const numa::Topology& topology, std::vector<Cpu
 // (GP3); the rest goes in rounds over all CPUs.
 void ShareWorkers(unsigned workers, unsigned min_size, std::vector<CpuPool>* pools);
 
+// Places pool->workers: sets Core::workers. Of equally good places it prefers those near `near_cpu` (os id; -1: the
+// lowest numbers).
+void PlaceWorkers(CpuPool* pool, int near_cpu);
+
+// Shares `total`, or as much as fits, out in proportion to the capacities, by the method of the largest remainder: the
+// units left by rounding down go to the largest fractions, the first of equal ones first.
+std::vector<unsigned> Apportion(unsigned total, const std::vector<unsigned>& capacities);
+
 }  // namespace weft::scheduling_group::planning
 
-#endif  // WEFT_SCHEDULING_GROUP_CPU_POOL_H_
+#endif  // WEFT_SCHEDULING_GROUP_PLAN_CPU_POOL_H_
