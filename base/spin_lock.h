@@ -27,7 +27,7 @@
 // of tables of children (sync/child_table.h), and last a primitive's queue lock or the queue of a driven group. Leaves,
 // by their files: sync/wait_queue.h, fiber_mutex.h, fiber_shared_mutex.h; timer/timer_shard.h;
 // scheduling_group/policy_loop.h, stack_wait_list.h, overflow_list.h, overload_detector.h (only tried), slice_limits.h,
-// node_arena.h, node_arena.cc, entity_chunks.cc, entity_cache.cc, worker_life.h; context/stack_pool.h,
+// node_arena.h, node_arena.cc, entity_cache.cc, worker_life.h; context/stack_pool.h,
 // stack_registry.cc; io/fd_slot.cc, blocking_pool.h, tcp_server.h, circuit_breaker.cc; fiber/blocking_limits.cc.
 // tests/invariant_labels_test.py finds a lock that is not here.
 //

@@ -14,7 +14,7 @@
 #include "weft/base/check.h"
 #include "weft/base/cpu.h"
 #include "weft/base/thread_end.h"
-#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/scheduling_group.h"

@@ -7,7 +7,7 @@
 
 #include "weft/base/check.h"
 #include "weft/fiber/join_state.h"
-#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
 #include "weft/scheduling_group/forked_child.h"
 #include "weft/sync/fiber_cancelled.h"
 

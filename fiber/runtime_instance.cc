@@ -16,7 +16,7 @@
 #include "weft/fiber/unfinished_fibers.h"
 #include "weft/scheduling_group/describe_fiber.h"
 #include "weft/scheduling_group/drain.h"
-#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"
 #include "weft/scheduling_group/slice_limits.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "weft/base/check.h"
-#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
 #include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/outside_section.h"

@@ -15,7 +15,7 @@
 #include "weft/base/log.h"
 #include "weft/context/stack_registry.h"
 #include "weft/scheduling_group/describe_fiber.h"
-#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
 #include "weft/scheduling_group/fiber_state.h"
 #include "weft/scheduling_group/scheduling_group.h"
 

@@ -4,7 +4,7 @@
 #include "weft/scheduling_group/drain.h"
 
 #include "weft/scheduling_group/driven_groups.h"
-#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
 
 namespace weft::scheduling_group {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "weft/scheduling_group/cancel_lock.h"
 #include "weft/scheduling_group/drain.h"
-#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
 #include "weft/scheduling_group/scheduling_group.h"
 
 namespace weft::scheduling_group {

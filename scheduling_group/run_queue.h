@@ -179,7 +179,7 @@ class RunQueue {
   std::size_t capacity() const noexcept { return mask_ + 1; }
 
   // Whether fibers below the address `end` can be pushed. The kernel gives longer addresses only after a hint to mmap()
-  // above 2^48, so each piece of memory for fibers is checked once (entity_chunks.cc).
+  // above 2^48, so each piece of memory for fibers is checked once (node_arena.cc).
   static bool FitBelow(const void* end) noexcept {
     return reinterpret_cast<std::uintptr_t>(end) <= std::uintptr_t{1} << (64 - kAddressShift);
   }

@@ -41,7 +41,7 @@
 #include "weft/context/stack_pool.h"
 #include "weft/numa/node_memory.h"
 #include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/group_attention.h"
 #include "weft/scheduling_group/group_options.h"

@@ -8,7 +8,7 @@
 
 #include "weft/base/test_time.h"
 #include "weft/context/overflow_handler.h"
-#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
 #include "weft/scheduling_group/forked_child.h"
 #include "weft/scheduling_group/policy_loop.h"
 

@@ -28,11 +28,9 @@
 #include "weft/base/thread_annotations.h"
 #include "weft/base/thread_end.h"
 #include "weft/numa/affinity.h"
-#include "weft/scheduling_group/entity_cache.h"
-#include "weft/scheduling_group/entity_chunks.h"
-#include "weft/scheduling_group/entity_pool.h"
-#include "weft/scheduling_group/entity_trim.h"
-#include "weft/scheduling_group/node_arena.h"
+#include "weft/scheduling_group/entity/entity_cache.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
+#include "weft/scheduling_group/entity/node_arena.h"
 #include "weft/scheduling_group/run_queue.h"
 
 namespace weft::base {
@@ -62,11 +60,9 @@ class WEFT_SCOPED_CAPABILITY CountingGuard {
 }  // namespace weft::base
 
 #define SpinLockGuard CountingGuard
-#include "weft/scheduling_group/entity_cache.cc"
-#include "weft/scheduling_group/entity_chunks.cc"
-#include "weft/scheduling_group/entity_pool.cc"
-#include "weft/scheduling_group/entity_trim.cc"
-#include "weft/scheduling_group/node_arena.cc"
+#include "weft/scheduling_group/entity/entity_cache.cc"
+#include "weft/scheduling_group/entity/entity_pool.cc"
+#include "weft/scheduling_group/entity/node_arena.cc"
 #undef SpinLockGuard
 
 namespace weft::bench {

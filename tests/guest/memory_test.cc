@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/timer/fiber_timer.h"
 #include "weft/timer/timer_slab.h"

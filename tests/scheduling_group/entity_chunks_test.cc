@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/entity_chunks.h"
-
 #include <gtest/gtest.h>
 
 #include <cstddef>
+
+#include "weft/scheduling_group/entity/node_arena.h"
 
 namespace weft::scheduling_group {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "weft/base/cpu.h"
-#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
 
 namespace {
 

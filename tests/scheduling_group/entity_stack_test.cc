@@ -1,14 +1,14 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/entity_stack.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <memory>
 #include <random>
 #include <vector>
+
+#include "weft/scheduling_group/entity/node_arena.h"
 
 namespace weft::scheduling_group {
 namespace {

@@ -1,13 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/entity_trim.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstddef>
 #include <vector>
+
+#include "weft/scheduling_group/entity/node_arena.h"
 
 namespace weft::scheduling_group {
 namespace {

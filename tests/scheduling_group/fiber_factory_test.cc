@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
 #include "weft/scheduling_group/scheduling_group.h"
 
 namespace weft::scheduling_group {

@@ -18,7 +18,7 @@
 
 #include "weft/base/parker.h"
 #include "weft/scheduling_group/drain.h"
-#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
 #include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/scheduling_group/scheduling_group.h"

@@ -5,10 +5,10 @@
 //
 // EntityPool: allocates the control blocks of fibers, and is the registry of all fibers.
 //
-// Entities lie in chunks that are never unmapped (entity_chunks.h). So a pointer to an entity is always readable, and a
-// fiber that starts enters no list. Free entities lie in per-thread caches (entity_cache.h) and in a central stack that
-// exchanges half a cache at a time under a SpinLock (node_arena.h). After a burst Trim() gives wholly free chunks and
-// pages back to the OS (entity_trim.h).
+// Entities lie in chunks that are never unmapped. So a pointer to an entity is always readable, and a fiber that starts
+// enters no list. Free entities lie in per-thread caches (entity_cache.h) and in a central stack that exchanges half a
+// cache at a time under a SpinLock (node_arena.h). After a burst Trim() gives wholly free chunks and pages back to the
+// OS.
 //
 // Take() returns nullptr if there is no memory for the caller's cache or a chunk, or if the table is full. GiveBack()
 // needs no memory: a chunk brings the room for its entities in the central stack, and a thread without a cache gives
@@ -25,15 +25,14 @@
 //   EP4  A cache, central stack or cold chunk of an arena holds entities of that arena only. So Take(arena) always
 //        returns one on the arena's node, whichever threads have used it before.
 // All functions: any thread.
-#ifndef WEFT_SCHEDULING_GROUP_ENTITY_POOL_H_
-#define WEFT_SCHEDULING_GROUP_ENTITY_POOL_H_
+#ifndef WEFT_SCHEDULING_GROUP_ENTITY_ENTITY_POOL_H_
+#define WEFT_SCHEDULING_GROUP_ENTITY_ENTITY_POOL_H_
 
 #include <cstddef>
 #include <cstdint>
 
-#include "weft/scheduling_group/entity_chunks.h"
+#include "weft/scheduling_group/entity/node_arena.h"
 #include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/node_arena.h"
 
 namespace weft::scheduling_group {
 
@@ -69,4 +68,4 @@ class EntityPool {
 
 }  // namespace weft::scheduling_group
 
-#endif  // WEFT_SCHEDULING_GROUP_ENTITY_POOL_H_
+#endif  // WEFT_SCHEDULING_GROUP_ENTITY_ENTITY_POOL_H_

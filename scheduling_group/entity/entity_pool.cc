@@ -1,14 +1,14 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/entity_pool.h"
+#include "weft/scheduling_group/entity/entity_pool.h"
 
 #include <new>
 
 #include "weft/base/cpu.h"
 #include "weft/base/log.h"
-#include "weft/scheduling_group/entity_cache.h"
-#include "weft/scheduling_group/entity_trim.h"
+#include "weft/scheduling_group/entity/entity_cache.h"
+#include "weft/scheduling_group/entity/node_arena.h"
 
 namespace weft::scheduling_group {
 namespace {

@@ -9,16 +9,16 @@
 // emptied by halves, so that a fiber more or less does not visit the arena (node_arena.h) each time. When a thread
 // ends, its entities go back to the arenas, and its counts are added to those of ended threads. LocalEntityCache() and
 // its result: the calling thread; a fiber must not keep the pointer over a switch. Counts: any thread.
-#ifndef WEFT_SCHEDULING_GROUP_ENTITY_CACHE_H_
-#define WEFT_SCHEDULING_GROUP_ENTITY_CACHE_H_
+#ifndef WEFT_SCHEDULING_GROUP_ENTITY_ENTITY_CACHE_H_
+#define WEFT_SCHEDULING_GROUP_ENTITY_ENTITY_CACHE_H_
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 #include "weft/base/cpu.h"
+#include "weft/scheduling_group/entity/node_arena.h"
 #include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/node_arena.h"
 
 namespace weft::scheduling_group {
 
@@ -95,4 +95,4 @@ void CountGivenBackWithoutCache();
 
 }  // namespace weft::scheduling_group
 
-#endif  // WEFT_SCHEDULING_GROUP_ENTITY_CACHE_H_
+#endif  // WEFT_SCHEDULING_GROUP_ENTITY_ENTITY_CACHE_H_
