@@ -95,7 +95,7 @@ class TcpConnection {
   // How many requests of a connection are answered in a row while others wait: so many, or as many as take so long,
   // found after each kRequestsPerLook. The end of a turn costs a write, a switch and cold caches, some us, and others
   // wait for a turn of each connection that is ready.
-  static constexpr std::uint32_t kRequestsInATurn = 512;
+  static constexpr std::uint32_t kRequestsInATurn = 1024;
   static constexpr std::uint32_t kRequestsPerLook = 32;
   static constexpr std::chrono::microseconds kTurn{100};
   // After a request that was answered. True: the turn is over (see above).

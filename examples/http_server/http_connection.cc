@@ -43,7 +43,7 @@ using weft::io::RequestBudget;
 
 // The least size of a read: about two of a browser's requests.
 constexpr std::size_t kLeastRead = 1024;
-// The most that is read of a pipeline: about the requests of a turn, so that what is read is answered by the same CPU.
+// The most that is read of a pipeline. What a turn leaves of it may be answered by another CPU, with cold caches.
 constexpr std::size_t kPipelineRead = 16 * 1024;
 // The size of a read for a body; also the answers after which a write is due anyway.
 constexpr std::size_t kLargeRead = 64 * 1024;

@@ -387,7 +387,7 @@ class Protocol(unittest.TestCase):
             self.assertLessEqual(data_segments_in(connection) - before, 3)
 
     def test_a_pipeline_lets_others_have_their_turn(self):
-        turn = 512  # TcpConnection::kRequestsInATurn
+        turn = 1024  # TcpConnection::kRequestsInATurn
         count = 1600  # More than a turn, and no more than a socket takes at once.
         with serve("--fiber_concurrency_hint=1") as server, server.connect() as pipeline, server.connect() as other:
             with stopped(server):  # So that all has come before any of it is read.

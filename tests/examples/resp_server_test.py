@@ -216,7 +216,7 @@ class Pipelines(WithServer):
             sender.join()
 
     def test_connections_that_pipeline_take_turns(self):
-        turn = 512  # TcpConnection::kRequestsInATurn
+        turn = 1024  # TcpConnection::kRequestsInATurn
         count = 4_000
         with Server(PROGRAM, "--fiber_concurrency_hint=1") as server:
             clients = [server.connect() for _ in range(2)]
