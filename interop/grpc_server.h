@@ -100,7 +100,9 @@ template <class Request, class Response, ServerHandler<const Request&, Response*
 // returned. Any thread and any fiber (which it parks; grpc::Server::Shutdown() would block its worker), but no handler
 // of this server: it would wait for itself. gRPC also waits until then for clients to confirm the end, and closes a
 // connection at its last answer: if the client has just sent something (a ping, say), the kernel resets it, and the
-// client may see UNAVAILABLE for unsent answers.
+// client may see UNAVAILABLE for unsent answers. A call that reaches the server while it begins to stop may be lost and
+// end with UNAVAILABLE, too, as with any server of gRPC's library. The stop of an Http2GrpcService (http2_grpc.h, and
+// the program grpc_http2_server) loses none.
 inline void ShutdownServer(grpc::Server& server, weft::Deadline drain_until = {}) {
   if (auto* health = server.GetHealthCheckService()) health->Shutdown();
   using SystemTime = std::chrono::system_clock::time_point;

@@ -14,6 +14,28 @@ namespace weft::io {
 struct CircuitBreaker::Core {
   explicit Core(const Options& the_options) : options(the_options), pause(the_options.open_for) {}
 
+  // BK2
+  bool Counts(std::uint64_t admitted_in) const WEFT_REQUIRES(lock) {
+    return admitted_in == epoch && state != State::kOpen;
+  }
+
+  void Count(bool succeeded, TimePoint now) WEFT_REQUIRES(lock) {
+    if (state == State::kHalfOpen) {
+      if (succeeded) {
+        state = State::kClosed;
+        ++epoch;
+        pause = options.open_for;
+      } else {
+        pause = std::min(2 * pause, options.open_for_most);
+        Open(now);
+      }
+    } else if (succeeded) {
+      failures = 0;
+    } else if (++failures >= options.failures) {
+      Open(now);
+    }
+  }
+
   void Open(TimePoint now) WEFT_REQUIRES(lock) {
     state = State::kOpen;
     ++epoch;
@@ -28,12 +50,16 @@ struct CircuitBreaker::Core {
   int failures WEFT_GUARDED_BY(lock) = 0;         // in a row, while it is closed
   std::chrono::nanoseconds pause WEFT_GUARDED_BY(lock);
   TimePoint admits_at WEFT_GUARDED_BY(lock);  // the next probe, unless it is closed
+  TimePoint answered_at WEFT_GUARDED_BY(lock) = TimePoint::min();
+  // Of the calls without an answer: when the first one was asked, or the last answer came meanwhile. max(): none.
+  TimePoint silent_since WEFT_GUARDED_BY(lock) = TimePoint::max();
 };
 
 CircuitBreaker::CircuitBreaker(const Options& options) : core_(std::make_unique<Core>(options)) {
   WEFT_CHECK(options.failures >= 1 && options.open_for.count() > 0 && options.open_for_most >= options.open_for,
              "CircuitBreaker: failures ", options.failures, ", open_for ", options.open_for.count(),
              " ns, open_for_most ", options.open_for_most.count(), " ns: at least 1, above 0, no less than open_for");
+  WEFT_CHECK(options.silence.count() > 0, "CircuitBreaker: silence ", options.silence.count(), " ns: above 0");
 }
 
 CircuitBreaker::~CircuitBreaker() = default;
@@ -64,21 +90,24 @@ void CircuitBreaker::Report(Admission admission, bool succeeded) {
 void CircuitBreaker::Report(Admission admission, bool succeeded, TimePoint now) {
   Core& core = *core_;
   const base::SpinLockGuard guard(core.lock);
-  if (admission.epoch_ != core.epoch || core.state == State::kOpen) return;  // BK2
-  if (core.state == State::kHalfOpen) {
-    if (succeeded) {
-      core.state = State::kClosed;
-      ++core.epoch;
-      core.pause = core.options.open_for;
-    } else {
-      core.pause = std::min(2 * core.pause, core.options.open_for_most);
-      core.Open(now);
-    }
-  } else if (succeeded) {
-    core.failures = 0;
-  } else if (++core.failures >= core.options.failures) {
-    core.Open(now);
+  if (!core.Counts(admission.epoch_)) return;
+  if (succeeded) {
+    core.answered_at = now;
+    core.silent_since = TimePoint::max();
   }
+  core.Count(succeeded, now);
+}
+
+void CircuitBreaker::ReportUnanswered(Admission admission, TimePoint asked_at) {
+  ReportUnanswered(admission, asked_at, std::chrono::steady_clock::now());
+}
+
+void CircuitBreaker::ReportUnanswered(Admission admission, TimePoint asked_at, TimePoint now) {
+  Core& core = *core_;
+  const base::SpinLockGuard guard(core.lock);
+  if (!core.Counts(admission.epoch_)) return;
+  core.silent_since = std::min(core.silent_since, std::max(asked_at, core.answered_at));
+  if (now - core.silent_since >= core.options.silence) core.Count(false, now);
 }
 
 CircuitBreaker::State CircuitBreaker::state() const {

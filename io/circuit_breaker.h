@@ -9,6 +9,10 @@
 //   const Answer answer = Call(server);
 //   breaker.Report(*admitted, answer.ok());
 //
+// A call may end without an answer: its time was over, or it was cancelled, as a hedge is that lost. One such call says
+// little: its client may have given it no time. Many say that the server hangs. ReportUnanswered() counts one as a
+// failure if the server has answered nobody for Options::silence, while it was asked.
+//
 //     closed ----- so many failures in a row -----> open                 refuses
 //        ^                                           |  open_for
 //        |                                           v
@@ -38,6 +42,7 @@ class CircuitBreaker {
     int failures = 5;  // in a row
     std::chrono::nanoseconds open_for = std::chrono::seconds(1);
     std::chrono::nanoseconds open_for_most = std::chrono::seconds(30);
+    std::chrono::nanoseconds silence = std::chrono::seconds(1);  // for ReportUnanswered()
   };
   enum class State : std::uint8_t { kClosed, kOpen, kHalfOpen };
 
@@ -58,9 +63,12 @@ class CircuitBreaker {
   // None: refused. The form with a time is for callers that know it.
   [[nodiscard]] std::optional<Admission> TryAdmit();
   [[nodiscard]] std::optional<Admission> TryAdmit(TimePoint now);
-  // Once for each admission; a call whose outcome says nothing of the server (it was cancelled) need not report.
+  // One of these once for each admission. A call that says nothing of the server need not report: one that was given up
+  // sooner than an answer could be expected.
   void Report(Admission admission, bool succeeded);
   void Report(Admission admission, bool succeeded, TimePoint now);
+  void ReportUnanswered(Admission admission, TimePoint asked_at);
+  void ReportUnanswered(Admission admission, TimePoint asked_at, TimePoint now);
 
   State state() const;
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "weft/base/fiber_clock.h"
+#include "weft/fiber/this_fiber.h"
 
 namespace weft::io {
 namespace {
@@ -78,6 +79,17 @@ void TcpConnection::CountTimeout() noexcept {
 void TcpConnection::CountOnce() noexcept {
   if (std::exchange(is_counted_, true)) return;
   server_->timed_out.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool TcpConnection::IsTurnOver() noexcept {
+  const TimePoint now = std::chrono::steady_clock::now();
+  turn_began_ = std::min(turn_began_, now);
+  return requests_in_turn_ >= kRequestsInATurn || now - turn_began_ >= kTurn;
+}
+
+void TcpConnection::GiveWay() {
+  BeginTurn();
+  FiberYield();
 }
 
 IoResult TcpConnection::ReadRequest(void* data, std::size_t size, Deadline deadline) {

@@ -25,6 +25,14 @@
 // How it works. ReadRequest() reads in a CancelScope of its own, which Stop() cancels. Scopes are level-triggered, and
 // a read that need not wait succeeds: so a request that has come is read also in a drain, and later calls do not wait.
 //
+// Turns. A fiber that need not wait keeps its worker until its time slice ends (scheduling_group/time_slice.h). Reads
+// give way after a few in a row (FD5 in io/fd_slot.h), but one read may bring hundreds of requests, and a client that
+// pipelines without end sends the next ones meanwhile. A handler that takes several requests out of a read counts each:
+//     if (connection.CountRequest()) {
+//       if (!WriteWhatIsReady()) return;
+//       connection.GiveWay();
+//     }
+//
 // Invariants
 //   DR1  A drain ends ReadRequest() only if the kernel, asked once more after the cancellation, has no byte for it.
 //   DR2  A drain disturbs nothing but ReadRequest() and AwaitRequest() until its deadline.
@@ -84,6 +92,17 @@ class TcpConnection {
   // just been ended by it.
   bool draining() const noexcept { return server_->draining.load(std::memory_order_relaxed); }
 
+  // How many requests of a connection are answered in a row while others wait: so many, or as many as take so long,
+  // found after each kRequestsPerLook. The end of a turn costs a write, a switch and cold caches, some us, and others
+  // wait for a turn of each connection that is ready.
+  static constexpr std::uint32_t kRequestsInATurn = 1024;
+  static constexpr std::uint32_t kRequestsPerLook = 32;
+  static constexpr std::chrono::microseconds kTurn{100};
+  // After a request that was answered. True: the turn is over (see above).
+  [[nodiscard]] bool CountRequest() noexcept { return ++requests_in_turn_ % kRequestsPerLook == 0 && IsTurnOver(); }
+  // As FiberYield(); the next turn begins.
+  void GiveWay();
+
   // For what stands between a connection and its handler, as TLS does. Whether the client's first request has come:
   // false after a ReadRequest() that has read only what goes before it (a handshake), so that first_request_timeout
   // still holds; true once it has come.
@@ -118,6 +137,7 @@ class TcpConnection {
   TimePoint idle_since() const noexcept { return idle_since_.load(std::memory_order_relaxed); }
   static constexpr TimePoint kBeforeDrain = TimePoint::min();
   static constexpr TimePoint kBusy = TimePoint::max();
+  static constexpr TimePoint kNotLooked = TimePoint::max();
   // When its wait for a request has taken too long; max(): never.
   TimePoint waits_until() const noexcept { return waits_until_.load(std::memory_order_relaxed); }
 
@@ -127,6 +147,11 @@ class TcpConnection {
   void BecomeBusy() noexcept;
   // What ReadRequest() and AwaitRequest() return of what they have got, or not.
   std::error_code NothingIn(std::error_code error) noexcept;
+  bool IsTurnOver() noexcept;
+  void BeginTurn() noexcept {
+    requests_in_turn_ = 0;
+    turn_began_ = kNotLooked;
+  }
   // A wait for a request has ended with timed_out.
   void CountTimeout() noexcept;
   // By its owner (TV3): the time of its wait is over.
@@ -147,6 +172,8 @@ class TcpConnection {
   bool found_nothing_ = false;  // the last of the two calls
   bool has_ended_ = false;      // a ReadRequest() found the end, or an error; or MarkAsEnded()
   bool is_counted_ = false;     // in Server::timed_out
+  std::uint32_t requests_in_turn_ = 0;
+  TimePoint turn_began_ = kNotLooked;  // at its first look
   std::any state_;
 };
 

@@ -34,6 +34,7 @@ void TcpServer::ServeRequests(Connection* connection, bool readable) {
     connection->ends = false;
     readable = true;
   }
+  connection->connection.BeginTurn();
   for (;; readable = false) {
     if (!readable) {
       connection->connection.BecomeIdle();

@@ -8,8 +8,8 @@
 //   grpc_http2_server --tls_certificate=chain.pem --tls_key=key.pem    over TLS
 //   grpc_http2_server --listen=systemd                    on the socket that systemd has handed over
 //
-// At its end it takes no more calls, lets the current ones go on for --drain_ms, and then cancels them. Then it prints
-// what it has counted.
+// At its end it takes no more calls, lets the current ones go on for --drain_ms, and then cancels them. It loses no
+// call that races with the stop (weft/interop/http2_server.h), as grpc_server may. Then it prints what it has counted.
 //
 // A client that has vanished is ended by what it does not do: call (for a minute), send more of a call or take its
 // answers (for as long), or answer a PING while a handler works for it or watches for it (--ping_after_ms).

@@ -7,7 +7,8 @@
 //   grpc_server --listen=0.0.0.0:50051              until SIGINT or SIGTERM
 //   grpc_server --listen=127.0.0.1:0 --duration=10  on a free port, which it prints, for ten seconds
 //
-// At its end it takes no more calls, lets the current ones go on for --drain_ms, and then cancels them.
+// At its end it takes no more calls, lets the current ones go on for --drain_ms, and then cancels them. gRPC's library
+// may lose calls that come just then (ShutdownServer() in weft/interop/grpc_server.h); grpc_http2_server loses none.
 
 #include <gflags/gflags.h>
 

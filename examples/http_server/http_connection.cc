@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "weft/base/deadline.h"
 #include "weft/io/asio_stream.h"
@@ -42,7 +43,9 @@ using weft::io::RequestBudget;
 
 // The least size of a read: about two of a browser's requests.
 constexpr std::size_t kLeastRead = 1024;
-// The size of a read for a body, or after a read that found no end; also the answers after which a write is due anyway.
+// The most that is read of a pipeline. What a turn leaves of it may be answered by another CPU, with cold caches.
+constexpr std::size_t kPipelineRead = 16 * 1024;
+// The size of a read for a body; also the answers after which a write is due anyway.
 constexpr std::size_t kLargeRead = 64 * 1024;
 // How much of a refused request is read and thrown away, and for how long.
 constexpr std::size_t kDiscardedBytes = 4 * 1024 * 1024;
@@ -332,9 +335,18 @@ class HttpService::Conversation {
     output_.Append(response_, request_.method == Request::Method::kHead, header);
     parser_.reset();
     if (ends) LeaveBudget();
-    if (!ends) return output_.pending() < kLargeRead || Flush();
+    if (!ends) return connection_->CountRequest() ? EndTurn() : output_.pending() < kLargeRead || Flush();
     if (Flush() && (input_.size() != 0 || HasUnread())) Discard();
     return false;
+  }
+
+  // Lets others run. False: the connection ends.
+  bool EndTurn() {
+    if (!Flush()) return false;
+    site_->CountRequests(std::exchange(answered_, 0));
+    connection_->GiveWay();
+    now_ = std::chrono::steady_clock::now();
+    return true;
   }
 
   // False: the client has gone.
@@ -424,7 +436,7 @@ class HttpService::Conversation {
 
   std::size_t ReadSize() const {
     std::size_t wanted = kLeastRead;
-    if (last_was_full_) wanted = std::clamp(2 * input_.capacity(), kLeastRead, kLargeRead);
+    if (last_was_full_) wanted = std::clamp(2 * input_.capacity(), kLeastRead, kPipelineRead);
     if (parser_ && parser_->got_some() && parser_->is_header_done()) {
       const std::uint64_t left = parser_->content_length_remaining().value_or(kLargeRead);
       wanted = static_cast<std::size_t>(std::clamp<std::uint64_t>(left, kLeastRead, kLargeRead));
@@ -453,7 +465,7 @@ class HttpService::Conversation {
   std::size_t header_taken_ = 0;         // of its header, by the parser
   bool may_skip_line_ = false;
   bool last_was_full_ = false;  // so that there may be more
-  std::uint64_t answered_ = 0;
+  std::uint64_t answered_ = 0;  // and not counted
 };
 
 HttpService::HttpService(Site* site, const HttpLimits* limits, RequestBudget* budget)

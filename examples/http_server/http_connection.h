@@ -24,6 +24,9 @@
 // A refused peer may still be sending: its data is read and thrown away for a moment, because closing with unread
 // data would reset the connection before the peer has read the answer.
 //
+// Connections that pipeline take turns (weft/io/tcp_connection.h): after so many requests in a row the answers are
+// written, and others run.
+//
 // The buffers of the connections that are served at a time come from a pool.
 #ifndef WEFT_EXAMPLES_HTTP_SERVER_HTTP_CONNECTION_H_
 #define WEFT_EXAMPLES_HTTP_SERVER_HTTP_CONNECTION_H_

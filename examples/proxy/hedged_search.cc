@@ -16,22 +16,6 @@
 namespace weft::proxy {
 namespace {
 
-// What a call says of its server.
-enum class Outcome { kSuccess, kFailure, kUnknown };
-
-Outcome OutcomeOf(rpc::ErrorCode code) {
-  switch (code) {
-    case rpc::UNAVAILABLE:
-    case rpc::CONNECTION_LOST:
-      return Outcome::kFailure;
-    case rpc::CANCELED:
-    case rpc::DEADLINE_EXCEEDED:
-      return Outcome::kUnknown;
-    default:
-      return Outcome::kSuccess;
-  }
-}
-
 std::vector<std::string> NamesOf(const std::vector<rpc::Channel*>& replicas) {
   std::vector<std::string> names;
   for (const rpc::Channel* replica : replicas) names.push_back(replica->server().ToString());
@@ -67,9 +51,14 @@ struct HedgedSearch::Race {
     rpc::Controller controller;
     controller.set_deadline(deadline);
     SearchAnswer answer;
-    SearchService::Stub(replica.channel).Search(&controller, &request, &answer, nullptr);
-    const Outcome outcome = OutcomeOf(controller.error_code());
-    if (outcome != Outcome::kUnknown) replica.breaker.Report(choice.admitted, outcome == Outcome::kSuccess);
+    const auto asked_at = std::chrono::steady_clock::now();
+    try {
+      SearchService::Stub(replica.channel).Search(&controller, &request, &answer, nullptr);
+    } catch (...) {
+      search.Report(&replica, choice.admitted, rpc::CANCELED, asked_at);  // Another one has answered, or nobody waits.
+      throw;
+    }
+    search.Report(&replica, choice.admitted, controller.error_code(), asked_at);
     End(number, controller.error_code(), controller.ErrorText(), &answer);
     if (controller.Failed()) throw Failure();
   }
@@ -117,10 +106,36 @@ struct HedgedSearch::Race {
   FiberScope attempts{FiberScope::Options{.policy = ScopePolicy::kFirstSuccess}};
 };
 
-HedgedSearch::HedgedSearch(std::vector<rpc::Channel*> replicas, std::chrono::microseconds hedge_delay,
-                           const io::CircuitBreaker::Options& breaking)
-    : balancer_(io::BalancePolicy::kLeastLoaded, NamesOf(replicas)), hedge_delay_(hedge_delay) {
-  for (rpc::Channel* channel : replicas) replicas_.emplace_back(breaking).channel = channel;
+HedgedSearch::HedgedSearch(std::vector<rpc::Channel*> replicas, const Options& options)
+    : balancer_(io::BalancePolicy::kLeastLoaded, NamesOf(replicas)),
+      hedges_(options.hedging),
+      hedge_delay_(options.hedge_delay),
+      patience_(
+          std::min(hedge_delay_, std::chrono::duration_cast<std::chrono::microseconds>(options.breaking.silence))) {
+  for (rpc::Channel* channel : replicas) replicas_.emplace_back(options.breaking).channel = channel;
+}
+
+void HedgedSearch::Report(Replica* replica, io::CircuitBreaker::Admission admitted, rpc::ErrorCode code,
+                          io::CircuitBreaker::TimePoint asked_at) const {
+  switch (code) {
+    case rpc::UNAVAILABLE:
+    case rpc::CONNECTION_LOST:
+      return replica->breaker.Report(admitted, false);
+    case rpc::CANCELED:
+    case rpc::DEADLINE_EXCEEDED: {
+      const auto now = std::chrono::steady_clock::now();
+      if (now - asked_at >= patience_) replica->breaker.ReportUnanswered(admitted, asked_at, now);
+      return;
+    }
+    default:
+      return replica->breaker.Report(admitted, true);
+  }
+}
+
+bool HedgedSearch::MayHedge() {
+  if (hedges_.Withdraw()) return true;
+  not_hedged_.fetch_add(1, std::memory_order_relaxed);
+  return false;
 }
 
 std::optional<HedgedSearch::Choice> HedgedSearch::Choose(std::span<const std::size_t> tried) {
@@ -139,7 +154,8 @@ HedgedSearch::Result HedgedSearch::Ask(const SearchRequest& request, Deadline de
   Race race{.search = *this, .request = request, .deadline = deadline};
   if (!race.Start()) return std::move(race.result);
   std::size_t hedge = replicas_.size();  // which attempt was one
-  if (replicas_.size() > 1 && !race.Wait(std::min(deadline, Deadline(hedge_delay_))) && race.Start()) {
+  hedges_.Deposit();
+  if (replicas_.size() > 1 && !race.Wait(std::min(deadline, Deadline(hedge_delay_))) && MayHedge() && race.Start()) {
     hedged_.fetch_add(1, std::memory_order_relaxed);
     hedge = race.tried.size() - 1;
   }
@@ -172,6 +188,7 @@ std::vector<HedgedSearch::ReplicaState> HedgedSearch::replicas() const {
 HedgedSearch::Counts HedgedSearch::counts() const {
   return {.hedged = hedged_.load(std::memory_order_relaxed),
           .hedges_won = hedges_won_.load(std::memory_order_relaxed),
+          .not_hedged = not_hedged_.load(std::memory_order_relaxed),
           .failed_over = failed_over_.load(std::memory_order_relaxed)};
 }
 

@@ -64,8 +64,13 @@ DEFINE_string(backends, "127.0.0.1:8001,127.0.0.1:8002", "Addresses of the backe
 DEFINE_int32(connections, 1, "Connections to each backend");
 DEFINE_double(deadline_ms, 200, "For a request's answer");
 DEFINE_double(hedge_ms, 20, "After so long without an answer another backend is asked too; 0: never");
+DEFINE_double(hedge_percent, 10, "Of the requests to backends: so many may be asked again for being slow");
+DEFINE_double(hedge_reserve, 100, "And so many at once, beyond the percentage");
 DEFINE_int32(breaker_failures, 5, "After so many failures in a row a backend is left alone");
 DEFINE_int32(breaker_open_ms, 1000, "For how long at first; then twice as long, up to 30 s");
+DEFINE_int32(breaker_silence_ms, 0,
+             "Calls without an answer are failures of a backend that has answered none for so long; 0: half of "
+             "--deadline_ms");
 DEFINE_double(duration, 0, "Seconds to run for; 0: until a signal");
 DEFINE_int32(drain_ms, 5000, "How long requests may take at the end");
 
@@ -116,13 +121,7 @@ std::optional<std::string> Parameter(std::string_view query, std::string_view na
 
 class Proxy {
  public:
-  explicit Proxy(std::vector<rpc::Channel*> backends)
-      : search_(std::move(backends),
-                FLAGS_hedge_ms > 0 ? Milliseconds(FLAGS_hedge_ms) : std::chrono::microseconds::max(),
-                {.failures = FLAGS_breaker_failures,
-                 .open_for = std::chrono::milliseconds(FLAGS_breaker_open_ms),
-                 .open_for_most = std::max<std::chrono::milliseconds>(std::chrono::milliseconds(FLAGS_breaker_open_ms),
-                                                                      std::chrono::seconds(30))}) {}
+  explicit Proxy(std::vector<rpc::Channel*> backends) : search_(std::move(backends), SearchOptions()) {}
 
   // One connection.
   void Serve(io::TcpConnection& connection) {
@@ -154,11 +153,25 @@ class Proxy {
   void Print(std::ostream& out) const {
     const HedgedSearch::Counts hedging = search_.counts();
     out << "searches " << searches_ << ", failed " << failed_ << ", given up " << given_up_ << "; second backend asked "
-        << hedging.hedged << " times, first to answer " << hedging.hedges_won << " times; failed over "
-        << hedging.failed_over << " times\n";
+        << hedging.hedged << " times, first to answer " << hedging.hedges_won << " times, not asked for lack of budget "
+        << hedging.not_hedged << " times; failed over " << hedging.failed_over << " times\n";
   }
 
  private:
+  static HedgedSearch::Options SearchOptions() {
+    using std::chrono::milliseconds;
+    HedgedSearch::Options options;
+    if (FLAGS_hedge_ms > 0) options.hedge_delay = Milliseconds(FLAGS_hedge_ms);
+    options.hedging = {.share = FLAGS_hedge_percent / 100, .reserve = FLAGS_hedge_reserve};
+    options.breaking.failures = FLAGS_breaker_failures;
+    options.breaking.open_for = milliseconds(FLAGS_breaker_open_ms);
+    options.breaking.open_for_most =
+        std::max<std::chrono::nanoseconds>(options.breaking.open_for, std::chrono::seconds(30));
+    const double silence_ms = FLAGS_breaker_silence_ms > 0 ? FLAGS_breaker_silence_ms : FLAGS_deadline_ms / 2;
+    options.breaking.silence = std::max(Milliseconds(silence_ms), std::chrono::microseconds(1));
+    return options;
+  }
+
   using Request = http::request<http::empty_body>;
   using Response = http::response<http::string_body>;
 
@@ -288,6 +301,7 @@ class Proxy {
             {"given_up", given_up_.load(std::memory_order_relaxed)},
             {"hedged", hedging.hedged},
             {"hedges_won", hedging.hedges_won},
+            {"not_hedged", hedging.not_hedged},
             {"failed_over", hedging.failed_over},
             {"backends", std::move(backends)},
             {"groups", std::move(groups)}};
@@ -363,9 +377,12 @@ int main(int argc, char** argv) {
     backends.push_back(*backend);
   }
   if (backends.empty() || FLAGS_connections < 1 || FLAGS_deadline_ms <= 0 || FLAGS_duration < 0 ||
-      FLAGS_breaker_failures < 1 || FLAGS_breaker_open_ms < 1) {
-    std::cerr << "expected at least one address in --backends, and --connections, --deadline_ms, --breaker_failures and"
-                 " --breaker_open_ms above zero\n";
+      FLAGS_breaker_failures < 1 || FLAGS_breaker_open_ms < 1 || FLAGS_breaker_silence_ms < 0 ||
+      !(FLAGS_hedge_percent >= 0 && FLAGS_hedge_percent <= 100) ||
+      !(FLAGS_hedge_reserve >= 0 && FLAGS_hedge_reserve <= 1e9)) {
+    std::cerr << "expected at least one address in --backends, --connections, --deadline_ms, --breaker_failures and"
+                 " --breaker_open_ms above zero, --breaker_silence_ms and --hedge_reserve not below it, and"
+                 " --hedge_percent from 0 to 100\n";
     return 2;
   }
   weft::io::TcpListener listener;

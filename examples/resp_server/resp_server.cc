@@ -85,7 +85,7 @@ weft::io::AfterRequest RespServer::Serve(weft::io::TcpConnection* connection) {
     }
     workspace->input.Filled(got.bytes);
     const std::size_t unread = workspace->input.unread().size();
-    const bool goes_on = AnswerAll(workspace.get(), &session) && MayGoOn(*workspace, &unfinished, &reply);
+    const bool goes_on = AnswerAll(workspace.get(), &session, connection) && MayGoOn(*workspace, &unfinished, &reply);
     if (!reply.Flush()) {
       EndBroken(stream, reply.error());
       return AfterRequest::kClose;
@@ -117,7 +117,7 @@ void RespServer::EndBroken(weft::io::TcpStream* stream, std::error_code error) {
   stream->Reset();  // A close would leave megabytes of answers in the kernel, until it gives the client up as well.
 }
 
-bool RespServer::AnswerAll(Workspace* workspace, Session* session) {
+bool RespServer::AnswerAll(Workspace* workspace, Session* session, weft::io::TcpConnection* connection) {
   RespParser& parser = workspace->parser;
   ReadBuffer& input = workspace->input;
   std::uint64_t commands = 0;
@@ -138,6 +138,7 @@ bool RespServer::AnswerAll(Workspace* workspace, Session* session) {
         ++commands;
       }
       input.Consume(parser.consumed());
+      if (connection->CountRequest() && session->reply->Flush()) connection->GiveWay();
       goes_on = !session->ends && !session->reply->broken();
     }
   }

@@ -5,7 +5,8 @@
 //
 //     wait, without a fiber  ->  read  ->  run all requests that came  ->  write all answers
 //
-// One read and one write for all requests that came together. A connection that waits is its descriptor and its number.
+// One read and one write for all requests that came together; a connection that pipelines without end lets others run
+// between its turns (weft/io/tcp_connection.h). A connection that waits is its descriptor and its number.
 #ifndef WEFT_EXAMPLES_RESP_SERVER_RESP_SERVER_H_
 #define WEFT_EXAMPLES_RESP_SERVER_RESP_SERVER_H_
 
@@ -55,7 +56,7 @@ class RespServer final : private CommandHost {
   // Of its connection; the first call gives it.
   std::uint64_t IdOf(weft::io::TcpConnection* connection);
   // False: the connection ends.
-  bool AnswerAll(Workspace* workspace, Session* session);
+  bool AnswerAll(Workspace* workspace, Session* session, weft::io::TcpConnection* connection);
   // Before the rest of a request is awaited. False: there is no memory for it, and the connection ends.
   static bool MayGoOn(const Workspace& workspace, weft::io::RequestBudget::Share* unfinished, ReplyWriter* reply);
   // The client has gone, or does not read its answers.

@@ -20,7 +20,7 @@ using google::protobuf::Message;
 using google::protobuf::MethodDescriptor;
 
 Channel::Channel(const io::SocketAddress& server, const Options& options)
-    : server_(server), options_(options), budget_(options.retry) {
+    : server_(server), options_(options), budget_({.share = options.retry.share, .reserve = options.retry.reserve}) {
   WEFT_CHECK(options.connections > 0, "rpc::Channel: options.connections is 0, expected at least 1");
   slots_.resize(options.connections);
 }

@@ -19,7 +19,7 @@
 // one with the next call.
 //
 // A call that has failed with UNAVAILABLE, and certainly was not begun (Controller::not_begun()), is made again after a
-// pause: options.retry.most_attempts times at most, within its deadline and the budget (retry_budget.h). A handler's
+// pause: options.retry.most_attempts times at most, within its deadline and the channel's io::RetryBudget. A handler's
 // own UNAVAILABLE is an answer. So a restart in which the next process takes the listening socket over, and the last
 // one has time to answer, fails no call. Calls fail nevertheless
 //     UNAVAILABLE      when no server is there for longer than the pauses last (with the options as they are 80 to
@@ -54,8 +54,9 @@
 #include "weft/examples/rpc/client_connection.h"
 #include "weft/examples/rpc/frame.h"
 #include "weft/examples/rpc/heartbeat.h"
-#include "weft/examples/rpc/retry_budget.h"
+#include "weft/examples/rpc/retry_pauses.h"
 #include "weft/examples/rpc/rpc_controller.h"
+#include "weft/io/retry_budget.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_liveness.h"
 #include "weft/sync/fiber_condition_variable.h"
@@ -146,7 +147,7 @@ class Channel final : public google::protobuf::RpcChannel {
   const io::SocketAddress server_;
   const Options options_;
   FiberEvent stop_;
-  RetryBudget budget_;
+  io::RetryBudget budget_;
   std::uint64_t seed_ = 0;  // of the pauses; since Start()
   std::atomic<std::uint64_t> retries_{0};
 

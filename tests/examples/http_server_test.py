@@ -22,7 +22,7 @@ import tempfile
 import time
 import unittest
 
-from server_process import LIMIT, Server, least, read_to_end, reset, wait_for
+from server_process import LIMIT, Server, least, read_to_end, reset, stopped, wait_for
 
 PROGRAM = sys.argv.pop(1)
 # Under a sanitizer everything takes longer and a fiber needs more: fewer connections, and no figures.
@@ -385,6 +385,17 @@ class Protocol(unittest.TestCase):
             connection.sendall(50 * GET)
             self.assertEqual(len(receive(connection, 50)), 50)
             self.assertLessEqual(data_segments_in(connection) - before, 3)
+
+    def test_a_pipeline_lets_others_have_their_turn(self):
+        turn = 1024  # TcpConnection::kRequestsInATurn
+        count = 1600  # More than a turn, and no more than a socket takes at once.
+        with serve("--fiber_concurrency_hint=1") as server, server.connect() as pipeline, server.connect() as other:
+            with stopped(server):  # So that all has come before any of it is read.
+                pipeline.sendall(count * GET)
+                other.sendall(b"GET /stats HTTP/1.1\r\nHost: a\r\n\r\n")
+            ((_, _, body),) = receive(other, 1)
+            self.assertLessEqual(json.loads(body)["requests"], turn)
+            self.assertEqual(len(receive(pipeline, count)), count)
 
     def test_answers_before_one_that_waits_go_out_at_once(self):
         def seconds_to_the_first():

@@ -8,6 +8,7 @@ Exit status 77: the tests asked for need redis-tools, which is missing.
 """
 
 import contextlib
+import itertools
 import random
 import re
 import resource
@@ -20,7 +21,7 @@ import threading
 import time
 import unittest
 
-from server_process import LIMIT, Server, read_to_end, reset, wait_for
+from server_process import LIMIT, Server, read_to_end, reset, stopped, wait_for
 
 PROGRAM = sys.argv.pop(1)
 # Under a sanitizer everything takes longer, and memory figures mean nothing.
@@ -213,6 +214,21 @@ class Pipelines(WithServer):
             sender.start()
             self.assertTrue(read_to_end(connection) == expected + b"+OK\r\n")
             sender.join()
+
+    def test_connections_that_pipeline_take_turns(self):
+        turn = 1024  # TcpConnection::kRequestsInATurn
+        count = 4_000
+        with Server(PROGRAM, "--fiber_concurrency_hint=1") as server:
+            clients = [server.connect() for _ in range(2)]
+            with stopped(server):  # So that both have sent all before any of it is read.
+                for client in clients:
+                    client.sendall(b"INCR n\r\n" * count + b"QUIT\r\n")
+            whose = {}
+            for number, client in enumerate(clients):
+                whose.update({int(answer): number for answer in re.findall(rb":(\d+)", read_to_end(client))})
+        self.assertEqual(len(whose), 2 * count)
+        in_a_row = [len(list(run)) for _, run in itertools.groupby(whose[n] for n in range(1, 2 * count + 1))]
+        self.assertLessEqual(max(in_a_row), turn, in_a_row)
 
     def test_a_slow_writer_is_answered_as_any_other(self):
         stream = array("SET", "k", b"a\r\nb") + b"GET k\r\n" + array("GET", "k") + b"QUIT\r\n"

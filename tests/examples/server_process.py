@@ -127,6 +127,22 @@ class Server:
             self.log.close()
 
 
+@contextlib.contextmanager
+def stopped(server):
+    """Its process does not run meanwhile; the kernel takes what it is sent."""
+    server.process.send_signal(signal.SIGSTOP)
+    wait_for(lambda: state_of(server.pid) == "T", "it does not stop")
+    try:
+        yield
+    finally:
+        server.process.send_signal(signal.SIGCONT)
+
+
+def state_of(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        return stat.read().rpartition(")")[2].split()[0]
+
+
 def read_to_end(connection):
     """All bytes until the peer closes; a reset is an error."""
     parts = []

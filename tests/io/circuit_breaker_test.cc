@@ -114,6 +114,35 @@ TEST_F(CircuitBreakerTest, WhatBeganBeforeItOpenedCountsNoMore) {
   EXPECT_EQ(breaker_.state(), State::kClosed);
 }
 
+TEST_F(CircuitBreakerTest, CallsWithoutAnAnswerAreFailuresOnceTheServerIsSilent) {
+  const auto silent_for = [&](std::chrono::milliseconds asked_for, std::chrono::milliseconds since) {
+    for (int i = 0; i < 10; ++i) {
+      const auto admitted = breaker_.TryAdmit(now_);
+      if (!admitted) return true;
+      breaker_.ReportUnanswered(*admitted, now_ + since - asked_for, now_ + since);
+    }
+    return false;
+  };
+  EXPECT_FALSE(silent_for(20ms, 20ms));
+  EXPECT_FALSE(silent_for(20ms, 999ms)) << "the first of them was asked at 0";
+  Call(true);
+  EXPECT_FALSE(silent_for(20ms, 1010ms)) << "an answer has come, and the next call was asked at 990";
+  EXPECT_TRUE(silent_for(20ms, 1990ms)) << "a loser of many, each cancelled early: the server hangs";
+  EXPECT_EQ(breaker_.state(), State::kOpen);
+}
+
+TEST_F(CircuitBreakerTest, ACallWithoutAnAnswerIsNoFailureIfOthersWereAnsweredMeanwhile) {
+  const CircuitBreaker::TimePoint asked_at = now_;
+  std::vector<CircuitBreaker::Admission> slow;
+  for (int i = 0; i < 6; ++i) slow.push_back(*breaker_.TryAdmit(now_));
+  now_ += 5s;
+  Call(true);
+  for (int i = 0; i < 3; ++i) breaker_.ReportUnanswered(slow[static_cast<std::size_t>(i)], asked_at, now_ + 999ms);
+  EXPECT_EQ(breaker_.state(), State::kClosed);
+  for (int i = 3; i < 6; ++i) breaker_.ReportUnanswered(slow[static_cast<std::size_t>(i)], asked_at, now_ + 1s);
+  EXPECT_EQ(breaker_.state(), State::kOpen);
+}
+
 TEST(CircuitBreakerOfThreads, LetsOneOfManyProbe) {
   CircuitBreaker breaker({.failures = 1, .open_for = 1h, .open_for_most = 1h});
   const auto now = std::chrono::steady_clock::now();

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "weft/io/retry_budget.h"
+
 namespace weft::io {
 namespace {
 
@@ -83,6 +85,21 @@ TEST(RequestBudget, TwoThreadsNeverHaveMoreThanTheLimitAtATime) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(budget.counts().requests, 0u);
   EXPECT_EQ(budget.counts().bytes, 0u);
+}
+
+TEST(RetryBudget, LeavesAShareOfTheRequestsAndTheReserve) {
+  RetryBudget budget({.share = 0.1, .reserve = 5});
+  int retries = 0;
+  while (budget.Withdraw()) ++retries;
+  EXPECT_EQ(retries, 5);
+  for (int request = 0; request < 100; ++request) {
+    budget.Deposit();
+    retries += budget.Withdraw();
+  }
+  EXPECT_EQ(retries, 15);
+  for (int request = 0; request < 1000; ++request) budget.Deposit();
+  for (retries = 0; budget.Withdraw();) ++retries;
+  EXPECT_EQ(retries, 5);
 }
 
 }  // namespace

@@ -210,6 +210,41 @@ class ProxyTest(unittest.TestCase):
         self.assertEqual(broken["address"], breaking.address)
         self.assertEqual((good["breaker"], good["refused"], good["under_way"]), ("closed", 0, 0))
 
+    def test_a_backend_that_hangs_is_left_alone_although_hedges_cut_its_calls_short(self):
+        hangs, good = self.backend("60000000:1"), self.backend()
+        flags = {"deadline_ms": 59000, "hedge_ms": 2, "hedge_reserve": 1000000, "breaker_silence_ms": 50}
+        proxy = self.proxy(hangs, good, breaker_open_ms=60000, **flags)
+        number = 0
+        while get(proxy.address, "/stats")[1]["backends"][0]["refused"] < 3:
+            self.assertLess(number, 1000)
+            self.assertEqual(search(proxy.address, f"q{number}"), (200, expected(f"q{number}")))
+            number += 1
+        hanging, other = get(proxy.address, "/stats")[1]["backends"]
+        self.assertEqual((hanging["breaker"], other["breaker"], other["refused"]), ("open", "closed", 0))
+
+    def test_clients_that_give_no_time_do_not_make_a_backend_look_as_if_it_hung(self):
+        proxy = self.proxy(self.backend("60000000:1"), deadline_ms=59000, hedge_ms=0, breaker_silence_ms=200)
+        end = time.monotonic() + 0.4
+        searches = 0
+        while time.monotonic() < end or searches < 20:
+            connection = http.client.HTTPConnection(proxy.address, timeout=60)
+            connection.request("GET", "/search?q=x", headers={"Request-Timeout-Ms": "1"})
+            self.assertIn(connection.getresponse().status, (502, 504))  # 502: while it connects to the backend.
+            connection.close()
+            searches += 1
+        (backend,) = get(proxy.address, "/stats")[1]["backends"]
+        self.assertEqual((backend["breaker"], backend["refused"]), ("closed", 0))
+
+    def test_hedges_have_a_budget(self):
+        slow = [self.backend("20000:1") for _ in range(2)]
+        proxy = self.proxy(*slow, deadline_ms=59000, hedge_ms=1, hedge_percent=10, hedge_reserve=4)
+        searches = 15
+        for n in range(searches):
+            self.assertEqual(search(proxy.address, f"q{n}"), (200, expected(f"q{n}")))
+        stats = get(proxy.address, "/stats")[1]
+        self.assertLessEqual(stats["hedged"], 4 + 2 * searches // 10)  # Two shards.
+        self.assertGreater(stats["not_hedged"], 0)
+
     def test_without_backends_it_says_so(self):
         backends = [self.backend(), self.backend()]
         proxy = self.proxy(*backends, deadline_ms=30000)

@@ -21,7 +21,7 @@
 #include "weft/base/str_cat.h"
 #include "weft/examples/rpc/echo_service.h"
 #include "weft/examples/rpc/frame.h"
-#include "weft/examples/rpc/retry_budget.h"
+#include "weft/examples/rpc/retry_pauses.h"
 #include "weft/examples/rpc/rpc_channel.h"
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/examples/rpc/rpc_server.h"
@@ -1039,21 +1039,6 @@ TEST_P(RpcTest, ACallerThatIsCanceledDoesNotWaitToCallAgain) {
     caller.Join();
     EXPECT_EQ(controller.error_code(), CANCELED);
   });
-}
-
-TEST(RetryBudgetTest, LeavesAShareOfTheCallsAndTheReserve) {
-  RetryBudget budget({.share = 0.1, .reserve = 5});
-  int retries = 0;
-  while (budget.Withdraw()) ++retries;
-  EXPECT_EQ(retries, 5);
-  for (int call = 0; call < 100; ++call) {
-    budget.Deposit();
-    retries += budget.Withdraw();
-  }
-  EXPECT_EQ(retries, 15);
-  for (int call = 0; call < 1000; ++call) budget.Deposit();
-  for (retries = 0; budget.Withdraw();) ++retries;
-  EXPECT_EQ(retries, 5);
 }
 
 TEST(RetryPausesTest, DoubleUpToTheMostAndDiffer) {
