@@ -790,6 +790,29 @@ class HandOver(unittest.TestCase):
                 process.terminate()
             self.assertEqual(process.wait(timeout=LIMIT), 0)
 
+    def test_a_unix_socket_is_made_again_by_the_next_process(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "socket")
+
+            def start():
+                process = subprocess.Popen(
+                    [PROGRAM, f"--listen=unix:{path}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                )
+                self.addCleanup(process.communicate)
+                return process, process.stdout.readline()
+
+            for end in (signal.SIGKILL, signal.SIGTERM):
+                server, line = start()
+                self.assertEqual(line, f"http_server: listening on unix:{path}\n")
+                self.assertEqual(curl("--unix-socket", path, "http://a/json"), GREETING)
+                second, line = start()
+                self.assertEqual((line, second.wait(LIMIT)), ("", 1))
+                self.assertIn("Address already in use", second.stderr.read())
+                self.assertEqual(curl("--unix-socket", path, "http://a/json"), GREETING)
+                server.send_signal(end)
+                server.wait(LIMIT)
+                self.assertEqual(os.path.exists(path), end == signal.SIGKILL)
+
 
 class Many(unittest.TestCase):
     def test_more_connections_than_allowed_wait_their_turn(self):
