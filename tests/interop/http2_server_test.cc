@@ -462,11 +462,13 @@ TEST_P(Http2ServerTest, AHostThatDiffersFromTheAuthorityMakesARequestMalformed) 
       if (c.authority != nullptr) fields += Literal(":authority", c.authority);
       peer.SendFrame(kHeaders, kEndHeaders | kEndStream, stream,
                      fields + Literal("x-other", "a") + Literal("host", c.host));
-      if (c.good) {
-        EXPECT_EQ(peer.Await(kHeaders).stream, stream) << c.authority << ' ' << c.host;
-      } else {
-        const Frame reset = peer.Await(kRstStream, stream);
-        EXPECT_EQ(reset.code(), kProtocolError) << c.authority << ' ' << c.host;
+      Frame answer;
+      do {
+        answer = peer.Next();
+      } while (!answer.ended() && (answer.stream != stream || (answer.type != kHeaders && answer.type != kRstStream)));
+      EXPECT_EQ(answer.type, c.good ? kHeaders : kRstStream) << (c.authority ? c.authority : "none") << ' ' << c.host;
+      if (!c.good) {
+        EXPECT_EQ(answer.code(), kProtocolError);
         EXPECT_EQ(served.server().counts().reset, ++bad);
       }
       stream += 2;

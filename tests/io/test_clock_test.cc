@@ -10,12 +10,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <latch>
 #include <optional>
-#include <string>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -24,9 +22,6 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_loop.h"
 #include "weft/io/fiber_blocking.h"
-#include "weft/io/socket_address.h"
-#include "weft/io/tcp_listener.h"
-#include "weft/io/tcp_stream.h"
 #include "weft/io/wait_fd.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
@@ -137,30 +132,6 @@ struct SocketPair {
 
   std::array<int, 2> fds{};
 };
-
-// The kernel takes bytes for a while after it has said that it takes none, before it reports room: those were found when
-// the time-out was over, and it began anew.
-TEST_P(TestClockIoTest, APeerThatReadsNothingGetsTheWriteTimeoutOnce) {
-  const std::string much(std::size_t{64} << 20, 'x');
-  const auto attempt = [&] {
-    TcpListener listener;
-    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
-    TcpStream writer;
-    ASSERT_FALSE(writer.Connect(listener.local_address()));
-    TcpStream peer;
-    ASSERT_FALSE(listener.Accept(&peer));
-    ASSERT_FALSE(writer.SetTimeouts({.write = 8h}));
-    EXPECT_EQ(writer.WriteAll(much).error, std::errc::timed_out);
-  };
-  InFiber([&] {
-    // An eighth later for each time that it has found such bytes. The kernel may come to make room while this clock has
-    // run on: the best of some attempts.
-    std::chrono::nanoseconds least = std::chrono::nanoseconds::max();
-    for (int i = 0; i < 5 && least >= 12h; ++i) least = std::min(least, Took(attempt));
-    EXPECT_GE(least, 8h);
-    EXPECT_LT(least, 12h);
-  });
-}
 
 // A worker that is told of an event and has not yet woken the fiber must count as running: else time would jump to the
 // reader's deadline.
