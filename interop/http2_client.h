@@ -57,7 +57,7 @@ struct Http2Stream;
 struct Http2RequestHead {
   std::string_view method = "GET";
   std::string_view path = "/";
-  std::string_view authority = {};  // "host:port"; without it a header "host"
+  std::string_view authority = {};  // "host:port"; without it a header "host", which beside it says the same
   std::string_view scheme = "http";
   Http2Headers headers = {};
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/interop/http2_authority.h"
 #include "weft/interop/http2_error.h"
 #include "weft/sync/cancel_scope.h"
 
@@ -20,8 +21,8 @@ bool IsGood(const Http2RequestHead& head) {
   return nghttp2_check_method(Bytes(head.method), head.method.size()) != 0 && !head.path.empty() &&
          nghttp2_check_path(Bytes(head.path), head.path.size()) != 0 &&
          nghttp2_check_authority(Bytes(head.authority), head.authority.size()) != 0 &&
-         (!head.authority.empty() || head.headers.Has("host")) && !head.scheme.empty() &&
-         nghttp2_check_path(Bytes(head.scheme), head.scheme.size()) != 0;
+         (head.authority.empty() ? head.headers.Has("host") : HostFits(head.scheme, head.authority, head.headers)) &&
+         !head.scheme.empty() && nghttp2_check_path(Bytes(head.scheme), head.scheme.size()) != 0;
 }
 
 }  // namespace

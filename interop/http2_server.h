@@ -33,6 +33,8 @@
 //     it throws afterwards                  the stream is reset: INTERNAL_ERROR, and a line in the log
 // What it did not read of the request is thrown away. A client that has not sent all is told to stop (RST_STREAM,
 // NO_ERROR) after the answer.
+// A malformed request comes to no handler, and its stream is reset: PROTOCOL_ERROR. One whose `host` names another
+// server than its authority is malformed.
 //
 // Serve() returns when the connection is over and all its handlers have returned. The connection is over when
 //     the client closes it, or says GOAWAY and has no stream any more

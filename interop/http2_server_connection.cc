@@ -12,6 +12,7 @@
 #include "weft/base/check.h"
 #include "weft/base/fiber_clock.h"
 #include "weft/base/log.h"
+#include "weft/interop/http2_authority.h"
 #include "weft/interop/http2_error.h"
 #include "weft/interop/http2_grpc_type.h"
 #include "weft/sync/fiber_cancelled.h"
@@ -75,6 +76,11 @@ void Http2ServerConnection::OnFields(Http2Stream& stream) {
     CountUp(&server_->tally_.too_large);
     CountInVain();
     return RefuseFields(stream);
+  }
+  if (stream.fields.Has(":authority") &&
+      !HostFits(stream.fields.Find(":scheme"), stream.fields.Find(":authority"), stream.fields)) {
+    OnReset(stream);
+    return SubmitReset(stream, NGHTTP2_PROTOCOL_ERROR, Http2Errc::kProtocolError);
   }
   if (!EnterHandler()) {
     OnRefused();

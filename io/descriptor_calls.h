@@ -39,6 +39,7 @@ WEFT_NOINLINE CallResult CallOnce(int fd, Call& call) {
 template <class Call>
 IoResult RetryInUse(FdSlot* slot, FdSlot::Direction direction, std::size_t full, Call& call, Deadline deadline) {
   bool timed_out = false;
+  int timeouts = 0;
   for (;;) {
     const FdSlot::Ticket ticket = slot->TicketOf(direction);
     if (ticket.closed()) return {0, ErrnoCode(ECANCELED)};
@@ -55,7 +56,7 @@ IoResult RetryInUse(FdSlot* slot, FdSlot::Direction direction, std::size_t full,
       if (error == EINTR) continue;
       if (error != EAGAIN && error != EWOULDBLOCK) return {0, ErrnoCode(error)};
       slot->ClearReadiness(direction, ticket);
-      if (timed_out) return {0, ErrnoCode(ETIMEDOUT)};
+      if (timed_out && ++timeouts == FdSlot::TimeoutsOf(direction, deadline)) return {0, ErrnoCode(ETIMEDOUT)};
     }
     const std::error_code error = slot->Wait(direction, deadline);
     timed_out = error.value() == ETIMEDOUT;

@@ -325,7 +325,8 @@ void FdSlot::SetWaitLimit(Direction direction, std::chrono::milliseconds limit) 
 
 Deadline FdSlot::LimitOfWait(Direction direction) const noexcept {
   const std::uint32_t limit = sides_[direction].wait_limit_ms.load(std::memory_order_relaxed);
-  return limit == 0 ? Deadline::None() : Deadline(std::chrono::milliseconds(limit));
+  if (limit == 0) return Deadline::None();
+  return Deadline(std::chrono::nanoseconds(std::chrono::milliseconds(limit)) / TimeoutsOf(direction, Deadline::None()));
 }
 
 std::error_code FdSlot::Wait(Direction direction, Deadline deadline) noexcept {

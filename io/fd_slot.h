@@ -109,8 +109,15 @@ class FdSlot final : public EventHandler {
   void NoteRoomWithoutEvent() noexcept;
   // For waits that begin from now on and have no deadline: each gets this one. 0: none. Any thread.
   void SetWaitLimit(Direction direction, std::chrono::milliseconds limit) noexcept;
-  // Returns when a try may succeed. A fiber may switch; a thread blocks. Errors: as in io_result.h.
+  // Returns when a try may succeed. A fiber may switch; a thread blocks. Errors: as in io_result.h. Of its limit a
+  // write gets one part at a time.
   [[nodiscard]] std::error_code Wait(Direction direction, Deadline deadline) noexcept;
+  // So many time-outs of Wait(), each followed by a try in vain, end a call. A write tries in between, because the
+  // kernel may take bytes long before it reports room (NoteRoomWithoutEvent()): found at the end of the whole limit,
+  // they would give a peer that reads nothing the limit twice.
+  static constexpr int TimeoutsOf(Direction direction, Deadline deadline) noexcept {
+    return direction == kWrite && deadline.is_none() ? kPartsOfWriteLimit : 1;
+  }
 
   // A selection, in a fiber (io/select_case.h). Before it enters; errors as those of Wait().
   [[nodiscard]] std::error_code AwaitRegistered(Direction direction) noexcept;
@@ -149,6 +156,8 @@ class FdSlot final : public EventHandler {
   friend class FdSlotPool;
 
   static constexpr std::uint32_t kMaxStreak = 32;
+  // A peer that has stopped reading is ended an eighth of the limit late at most.
+  static constexpr int kPartsOfWriteLimit = 8;
 
   // The word of a direction: the number of events, and flags. A new slot has kReady without an event.
   static constexpr std::uint32_t kReady = 1;

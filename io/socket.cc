@@ -4,8 +4,10 @@
 #include "weft/io/socket.h"
 
 #include <netinet/tcp.h>
+#include <pthread.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -25,6 +27,10 @@ std::error_code OpenSocket(int family, int type, Descriptor* socket) {
 
 namespace {
 
+std::atomic<std::uint32_t> forks{0};
+void CountFork() { forks.fetch_add(1, std::memory_order_relaxed); }
+[[maybe_unused]] const int at_fork = ::pthread_atfork(nullptr, &CountFork, &CountFork);
+
 // A Unix socket connects at once, or finds the listener's queue full: EAGAIN, and no event tells of room, so it tries
 // again. The pauses are short beside the time to empty such a queue, and long beside the system call (about 1 us).
 std::error_code ConnectUnix(Descriptor* socket, const SocketAddress& address, Deadline deadline) {
@@ -42,6 +48,8 @@ std::error_code ConnectUnix(Descriptor* socket, const SocketAddress& address, De
 }
 
 }  // namespace
+
+std::uint32_t ForksSoFar() noexcept { return forks.load(std::memory_order_relaxed); }  // fork() orders it.
 
 bool IsConnectedToItself(int fd) noexcept {
   SocketAddress ends[2];

@@ -8,6 +8,7 @@
 #define WEFT_IO_SOCKET_H_
 
 #include <chrono>
+#include <cstdint>
 #include <system_error>
 
 #include "weft/base/deadline.h"
@@ -26,6 +27,9 @@ bool IsConnectedToItself(int fd) noexcept;
 
 // Connects and waits until it is connected. Fiber or thread. One that meets itself is refused; the caller closes it.
 [[nodiscard]] std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, Deadline deadline);
+
+// How often this process, and those that it was forked from, have forked: who has a socket may have changed then.
+std::uint32_t ForksSoFar() noexcept;
 
 std::error_code SetOption(int fd, int level, int option, int value);
 

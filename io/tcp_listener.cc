@@ -6,13 +6,11 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <netinet/tcp.h>
-#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
@@ -21,6 +19,7 @@
 #include "weft/base/log.h"
 #include "weft/io/descriptor_calls.h"
 #include "weft/io/socket.h"
+#include "weft/io/socket_file.h"
 #include "weft/sync/wait_access.h"
 
 namespace weft::io {
@@ -57,11 +56,6 @@ bool ConnectionIsGone(int error) {
   }
 }
 
-// Of this process and of those that it was forked from.
-std::atomic<std::uint32_t> forks{0};
-void CountFork() { forks.fetch_add(1, std::memory_order_relaxed); }
-[[maybe_unused]] const int at_fork = ::pthread_atfork(nullptr, &CountFork, &CountFork);
-
 int PassSyns(int fd) {
   const int ignored = 0;
   return ::setsockopt(fd, SOL_SOCKET, SO_DETACH_FILTER, &ignored, sizeof(ignored));
@@ -70,6 +64,23 @@ int PassSyns(int fd) {
 bool OutOfResources(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 }  // namespace
+
+TcpListener::TcpListener() = default;
+TcpListener::TcpListener(TcpListener&& other) noexcept = default;
+
+TcpListener& TcpListener::operator=(TcpListener&& other) noexcept {
+  if (this == &other) return *this;
+  RemoveFile();
+  descriptor_ = std::move(other.descriptor_);
+  file_ = std::move(other.file_);
+  closed_ = std::move(other.closed_);
+  shared_ = other.shared_;
+  drops_syns_ = other.drops_syns_;
+  forks_before_ = other.forks_before_;
+  return *this;
+}
+
+TcpListener::~TcpListener() { RemoveFile(); }
 
 std::error_code TcpListener::Listen(const SocketAddress& address, const Options& options) {
   Descriptor socket;
@@ -83,8 +94,9 @@ std::error_code TcpListener::Listen(const SocketAddress& address, const Options&
   if (options.reuse_port) {
     if (std::error_code error = SetOption(fd, SOL_SOCKET, SO_REUSEPORT, 1)) return error;
   }
-  if (::bind(fd, address.data(), address.size()) != 0 || ::listen(fd, options.backlog) != 0) return ErrnoCode(errno);
-  Take(std::move(socket), options.shared);
+  std::unique_ptr<SocketFile> file;
+  if (std::error_code error = SocketFile::Listen(fd, address, options.backlog, &file)) return error;
+  Take(std::move(socket), std::move(file), options.shared);
   return {};
 }
 
@@ -114,16 +126,18 @@ std::error_code TcpListener::Adopt(int fd) {
   if (fd_flags < 0 || ::fcntl(fd, F_SETFD, fd_flags | FD_CLOEXEC) != 0) return ErrnoCode(errno);
   // The connections inherit it. A Unix socket does not have it.
   (void)SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  Take(Descriptor(fd), /*shared=*/true);
+  Take(Descriptor(fd), nullptr, /*shared=*/true);
   return {};
 }
 
-void TcpListener::Take(Descriptor socket, bool shared) {
+void TcpListener::Take(Descriptor socket, std::unique_ptr<SocketFile> file, bool shared) {
+  RemoveFile();
   descriptor_ = std::move(socket);
+  file_ = std::move(file);
   closed_ = std::make_unique<FiberEvent>();
   shared_ = shared;
   drops_syns_ = false;
-  forks_before_ = forks.load(std::memory_order_relaxed);
+  forks_before_ = ForksSoFar();
 }
 
 std::error_code TcpListener::Accept(TcpStream* stream, Deadline deadline) {
@@ -164,7 +178,7 @@ std::error_code TcpListener::SetUserTimeout(std::chrono::milliseconds timeout) {
 }
 
 bool TcpListener::MayBeShared() const {
-  if (shared_ || forks.load(std::memory_order_relaxed) != forks_before_) return true;
+  if (shared_ || ForksSoFar() != forks_before_) return true;
   // A socket that exec does not close is meant for another program.
   return (::fcntl(descriptor_.fd(), F_GETFD) & FD_CLOEXEC) == 0;
 }
@@ -187,7 +201,12 @@ std::error_code TcpListener::StopHandshakes() {
   return error;
 }
 
+void TcpListener::RemoveFile() const {
+  if (file_ != nullptr && !shared_) file_->Remove(descriptor_);
+}
+
 bool TcpListener::Close() {
+  RemoveFile();
   // A second number keeps the socket, and the filter, until the first one is closed. Then the filter goes, for those
   // that have the socket without our knowledge, and the socket right after it.
   int last = -1;

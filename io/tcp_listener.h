@@ -23,6 +23,8 @@
 
 namespace weft::io {
 
+class SocketFile;
+
 class TcpListener {
  public:
   struct Options {
@@ -34,9 +36,16 @@ class TcpListener {
     bool shared = false;
   };
 
-  TcpListener() = default;
+  TcpListener();
+  TcpListener(TcpListener&& other) noexcept;
+  TcpListener& operator=(TcpListener&& other) noexcept;
+  ~TcpListener();
 
-  // Replaces its former socket. Port 0: the kernel chooses (local_address()). A Unix socket's path must not exist.
+  // Replaces its former socket. Port 0: the kernel chooses (local_address()).
+  // A Unix socket's file is removed when the listener is closed or destroyed, unless others may have the socket (as in
+  // StopHandshakes()). If the path is a socket that refuses connections, as a killed process leaves it, it is replaced;
+  // a live one sees a connection that ends at once. Anything else at the path is address_in_use, and stays. Another
+  // process that begins to listen in the same directory is waited for, a second at most.
   [[nodiscard]] std::error_code Listen(const SocketAddress& address, const Options& options);
   [[nodiscard]] std::error_code Listen(const SocketAddress& address) { return Listen(address, Options()); }
 
@@ -73,10 +82,12 @@ class TcpListener {
  private:
   friend struct SelectAccess;
 
-  void Take(Descriptor socket, bool shared);
+  void Take(Descriptor socket, std::unique_ptr<SocketFile> file, bool shared);
   bool MayBeShared() const;
+  void RemoveFile() const;  // before the socket is closed
 
   Descriptor descriptor_;
+  std::unique_ptr<SocketFile> file_;  // that it has made; changed by Take() only
   std::unique_ptr<FiberEvent> closed_;
   bool shared_ = false;
   bool drops_syns_ = false;

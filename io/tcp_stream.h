@@ -102,8 +102,9 @@ class TcpStream {
   void ExpectShortReads() { descriptor_.ExpectShortReads(); }
 
   // How long a call that has no deadline of its own waits at a time: for bytes, for room to write. Then it ends with
-  // timed_out. 0, the default: for ever. It counts for waits that begin afterwards. A peer that goes on byte by byte is
-  // not ended by it: a CancelScope with a deadline limits the whole. Any fiber and thread. invalid_argument: below 0.
+  // timed_out, up to an eighth later. 0, the default: for ever. It counts for waits that begin afterwards. A peer that
+  // goes on byte by byte is not ended by it: a CancelScope with a deadline limits the whole. Any fiber and thread.
+  // invalid_argument: below 0.
   struct Timeouts {
     std::chrono::milliseconds read{0};
     std::chrono::milliseconds write{0};

@@ -4,17 +4,45 @@
 #include "weft/io/udp_socket.h"
 
 #include <cerrno>
+#include <memory>
+#include <utility>
 
 #include "weft/io/descriptor_calls.h"
 #include "weft/io/socket.h"
+#include "weft/io/socket_file.h"
 
 namespace weft::io {
+
+UdpSocket::UdpSocket() = default;
+UdpSocket::UdpSocket(UdpSocket&& other) noexcept = default;
+
+UdpSocket& UdpSocket::operator=(UdpSocket&& other) noexcept {
+  if (this == &other) return *this;
+  RemoveFile();
+  descriptor_ = std::move(other.descriptor_);
+  file_ = std::move(other.file_);
+  return *this;
+}
+
+UdpSocket::~UdpSocket() { RemoveFile(); }
+
+void UdpSocket::RemoveFile() const {
+  if (file_ != nullptr) file_->Remove(descriptor_);
+}
+
+bool UdpSocket::Close() {
+  RemoveFile();
+  return descriptor_.Close();
+}
 
 std::error_code UdpSocket::Bind(const SocketAddress& address) {
   Descriptor socket;
   if (std::error_code error = OpenSocket(address.family(), SOCK_DGRAM, &socket)) return error;
-  if (::bind(socket.fd(), address.data(), address.size()) != 0) return ErrnoCode(errno);
+  std::unique_ptr<SocketFile> file;
+  if (std::error_code error = SocketFile::Bind(socket.fd(), address, &file)) return error;
+  RemoveFile();
   descriptor_ = std::move(socket);
+  file_ = std::move(file);
   return {};
 }
 

@@ -6,6 +6,7 @@
 #define WEFT_IO_UDP_SOCKET_H_
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <system_error>
 
@@ -31,9 +32,17 @@ struct DatagramsResult {
   bool ok() const noexcept { return !error; }
 };
 
+class SocketFile;
+
 class UdpSocket {
  public:
-  // Replaces its former socket. Receives datagrams sent to `address`; port 0: the kernel chooses.
+  UdpSocket();
+  UdpSocket(UdpSocket&& other) noexcept;
+  UdpSocket& operator=(UdpSocket&& other) noexcept;
+  ~UdpSocket();
+
+  // Replaces its former socket. Receives datagrams sent to `address`; port 0: the kernel chooses. The file of a Unix
+  // socket is treated as TcpListener::Listen() treats it.
   [[nodiscard]] std::error_code Bind(const SocketAddress& address);
   // Opens the socket if it was not bound. From now on it sends to `address`, and receives only from there.
   [[nodiscard]] std::error_code Connect(const SocketAddress& address);
@@ -64,7 +73,7 @@ class UdpSocket {
   [[nodiscard]] IoResult SendSegments(const void* data, std::size_t size, std::size_t segment, const SocketAddress& to,
                                       Deadline deadline = {});
 
-  bool Close() { return descriptor_.Close(); }
+  bool Close();
   bool IsOpen() const { return descriptor_.IsOpen(); }
   SocketAddress local_address() const;
   int fd() const { return descriptor_.fd(); }
@@ -72,7 +81,10 @@ class UdpSocket {
  private:
   friend struct SelectAccess;
 
+  void RemoveFile() const;  // before the socket is closed
+
   Descriptor descriptor_;
+  std::unique_ptr<SocketFile> file_;  // that it has made; changed by Bind() only
 };
 
 }  // namespace weft::io

@@ -10,6 +10,7 @@
 #include <string>
 #include <string_view>
 
+#include "weft/examples/serving/http_date.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/io_result.h"
 
@@ -24,15 +25,15 @@ using weft::io::IoResult;
 constexpr std::uint64_t kMostBytes = 1 << 30;
 constexpr std::uint64_t kLongestSleepMs = 3'600'000;
 
-const Http2Headers& Plain() {
-  static const Http2Headers plain{{"content-type", "text/plain"}};
-  return plain;
+constexpr std::string_view kPlain = "text/plain";
+constexpr std::string_view kJson = "application/json";
+
+// What each answer has beside this field.
+Http2Headers WithDate(std::string_view name, std::string_view value) {
+  return {{name, value}, {"date", HttpDate::Now().text()}};
 }
 
-const Http2Headers& Json() {
-  static const Http2Headers json{{"content-type", "application/json"}};
-  return json;
-}
+Http2Headers OfType(std::string_view type) { return WithDate("content-type", type); }
 
 // "/bytes?n=5", "n": 5. None, or no number: 0.
 std::uint64_t Argument(std::string_view path, std::string_view name) {
@@ -47,7 +48,7 @@ std::uint64_t Argument(std::string_view path, std::string_view name) {
 }
 
 void SendBytes(std::uint64_t size, Http2Response& response) {
-  if (response.Start(200, {{"content-length", std::to_string(size)}})) return;
+  if (response.Start(200, WithDate("content-length", std::to_string(size)))) return;
   const std::string piece(std::min<std::uint64_t>(size, 16'384), 'x');
   while (size != 0) {
     const IoResult put = response.Write(piece.data(), std::min<std::uint64_t>(size, piece.size()));
@@ -59,7 +60,7 @@ void SendBytes(std::uint64_t size, Http2Response& response) {
 
 void Echo(Http2Request& request, Http2Response& response) {
   const std::string_view type = request.headers().Find("content-type");
-  if (response.Start(200, {{"content-type", type.empty() ? "application/octet-stream" : type}})) return;
+  if (response.Start(200, OfType(type.empty() ? "application/octet-stream" : type))) return;
   char piece[16'384];
   for (;;) {
     const IoResult got = request.Read(piece, sizeof(piece));
@@ -79,7 +80,7 @@ void Count(Http2Request& request, Http2Response& response) {
     if (got.bytes == 0) break;
     size += got.bytes;
   }
-  static_cast<void>(response.Send(200, Plain(), std::to_string(size) + '\n'));
+  static_cast<void>(response.Send(200, OfType(kPlain), std::to_string(size) + '\n'));
 }
 
 }  // namespace
@@ -88,11 +89,11 @@ void ServePage(const Stats& stats, Http2Request& request, Http2Response& respons
   const std::string_view path = request.path();
   const std::string_view page = path.substr(0, path.find('?'));
   if (page == "/") {
-    static_cast<void>(response.Send(200, Plain(), "Hello from a fiber.\n"));
+    static_cast<void>(response.Send(200, OfType(kPlain), "Hello from a fiber.\n"));
   } else if (page == "/json") {
-    static_cast<void>(response.Send(200, Json(), R"({"message":"Hello, World!"})"));
+    static_cast<void>(response.Send(200, OfType(kJson), R"({"message":"Hello, World!"})"));
   } else if (page == "/stats") {
-    static_cast<void>(response.Send(200, Json(), stats()));
+    static_cast<void>(response.Send(200, OfType(kJson), stats()));
   } else if (page == "/bytes") {
     SendBytes(std::min(Argument(path, "n"), kMostBytes), response);
   } else if (page == "/echo") {
@@ -101,9 +102,9 @@ void ServePage(const Stats& stats, Http2Request& request, Http2Response& respons
     Count(request, response);
   } else if (page == "/sleep") {
     weft::FiberSleepFor(std::chrono::milliseconds(std::min(Argument(path, "ms"), kLongestSleepMs)));
-    static_cast<void>(response.Send(200, Plain(), "Awake.\n"));
+    static_cast<void>(response.Send(200, OfType(kPlain), "Awake.\n"));
   } else {
-    static_cast<void>(response.Send(404, Plain(), "No such page.\n"));
+    static_cast<void>(response.Send(404, OfType(kPlain), "No such page.\n"));
   }
 }
 

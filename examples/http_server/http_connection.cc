@@ -3,6 +3,7 @@
 
 #include "http_server/http_connection.h"
 
+#include <string.h>
 #include <sys/ioctl.h>
 
 #include <algorithm>
@@ -27,6 +28,7 @@
 #include "weft/sync/cancel_scope.h"
 
 #include "http_server/message.h"
+#include "http_server/request_target.h"
 #include "http_server/response_writer.h"
 
 namespace examples {
@@ -83,27 +85,33 @@ class RequestParser final : public http::basic_parser<true> {
   }
 
   void on_request_impl(http::verb method, beast::string_view, beast::string_view target, int version,
-                       error_code&) override {
+                       error_code& error) override {
     version_ = version;
     has_target_ = true;
+    request_->method = MethodOf(method);
+    if (!SetTarget({target.data(), target.size()}, &request_->target)) Refuse(400, http::error::bad_target, error);
+  }
+
+  static Request::Method MethodOf(http::verb method) {
     switch (method) {
       case http::verb::get:
-        request_->method = Request::Method::kGet;
-        break;
+        return Request::Method::kGet;
       case http::verb::head:
-        request_->method = Request::Method::kHead;
-        break;
+        return Request::Method::kHead;
       case http::verb::post:
-        request_->method = Request::Method::kPost;
-        break;
+        return Request::Method::kPost;
+      case http::verb::unknown:
+        return Request::Method::kUnknown;
       default:
-        request_->method = Request::Method::kOther;
+        return Request::Method::kOther;
     }
-    std::string_view path(target.data(), target.size());
-    // As sent to a proxy, and to be understood by all (RFC 9112, 3.2.2): http://host/path
-    constexpr std::string_view kScheme = "http://";
-    if (path.starts_with(kScheme)) path.remove_prefix(std::min(path.find('/', kScheme.size()), path.size()));
-    request_->target.assign(path.empty() ? "/" : path);
+  }
+
+  // Whether a field goes on in a second line. Its name, `spelt`, lies in the buffer, and the parser has looked at the
+  // byte behind the line's end.
+  static bool IsFolded(beast::string_view spelt) {
+    const auto* const end = static_cast<const char*>(::rawmemchr(spelt.data() + spelt.size(), '\n'));
+    return end[1] == ' ' || end[1] == '\t';
   }
 
   void on_field_impl(http::field name, beast::string_view spelt, beast::string_view value, error_code& error) override {
@@ -111,6 +119,7 @@ class RequestParser final : public http::basic_parser<true> {
     switch (name) {
       case http::field::host:
         ++hosts_;
+        if (IsFolded(spelt) || !IsHost({value.data(), value.size()})) Refuse(400, http::error::bad_value, error);
         break;
       case http::field::transfer_encoding:
         // HTTP/1.0 has none; a coding that we do not know has no end that we know.

@@ -16,10 +16,11 @@
 namespace examples {
 
 struct Request {
-  enum class Method { kGet, kHead, kPost, kOther };
+  // kOther: of those that HTTP and its extensions have; kUnknown: not even that.
+  enum class Method { kGet, kHead, kPost, kOther, kUnknown };
 
   Method method = Method::kOther;
-  std::string target;  // as sent
+  std::string target;  // as sent, without the scheme and the host that it may have had
   weft::NoncontiguousBuffer body;
   std::optional<std::chrono::milliseconds> time_left;  // how long the client will wait: Request-Timeout-Ms
 

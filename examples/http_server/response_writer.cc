@@ -6,12 +6,14 @@
 #include <charconv>
 #include <string_view>
 
+#include "weft/examples/serving/http_date.h"
+
 namespace examples {
 namespace {
 
-// With the constant part of the header.
+// With the constant part of the header; the date is next.
 std::string_view HeadOf(int status) {
-#define WEFT_EXAMPLES_HEAD(line) "HTTP/1.1 " line "\r\nServer: weft\r\n"
+#define WEFT_EXAMPLES_HEAD(line) "HTTP/1.1 " line "\r\nServer: weft\r\nDate: "
   switch (status) {
     case 200:
       return WEFT_EXAMPLES_HEAD("200 OK");
@@ -48,8 +50,7 @@ std::string_view HeadOf(int status) {
 }  // namespace
 
 void ResponseWriter::Append(const Response& response, bool head_only, ConnectionHeader connection) {
-  text_.append(HeadOf(response.status));
-  AppendDate();
+  text_.append(HeadOf(response.status)).append(HttpDate::Now().text()).append("\r\n");
   if (!response.allow.empty()) text_.append("Allow: ").append(response.allow).append("\r\n");
   if (connection == ConnectionHeader::kClose) text_.append("Connection: close\r\n");
   if (connection == ConnectionHeader::kKeepAlive) text_.append("Connection: keep-alive\r\n");
@@ -88,19 +89,6 @@ weft::io::IoResult ResponseWriter::WriteTo(weft::io::TcpStream* stream, weft::De
 void ResponseWriter::Clear() {
   blocks_.Clear();
   text_.clear();
-}
-
-void ResponseWriter::AppendDate() {
-  timespec now;
-  ::clock_gettime(CLOCK_REALTIME_COARSE, &now);
-  if (now.tv_sec != date_of_) {
-    date_of_ = now.tv_sec;
-    tm utc;
-    ::gmtime_r(&date_of_, &utc);
-    // Names of days and months are those of the C locale, which nobody changes here.
-    ::strftime(date_, sizeof(date_), "Date: %a, %d %b %Y %H:%M:%S GMT\r\n", &utc);
-  }
-  text_.append(date_, sizeof(date_) - 1);
 }
 
 }  // namespace examples

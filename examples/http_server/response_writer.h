@@ -4,15 +4,11 @@
 // ResponseWriter: responses as bytes, one behind the other, so that one write sends the answers to pipelined requests.
 // Headers and short bodies are copied into one string; of longer bodies the blocks are shared.
 //
-// Renders Date once a second, from the coarse clock. Each connection has its own: a shared one would need a lock, or a
-// timer that wakes an idle process each second.
 // Rejected: beast::http::serializer (fields in a tree, a buffer sequence of a dozen parts).
 //
 // Used by one fiber at a time.
 #ifndef WEFT_EXAMPLES_HTTP_SERVER_RESPONSE_WRITER_H_
 #define WEFT_EXAMPLES_HTTP_SERVER_RESPONSE_WRITER_H_
-
-#include <time.h>
 
 #include <cstddef>
 #include <string>
@@ -44,12 +40,9 @@ class ResponseWriter {
 
  private:
   void PutTextIntoBlocks();
-  void AppendDate();
 
   weft::NoncontiguousBuffer blocks_;
   std::string text_;  // behind the blocks
-  time_t date_of_ = -1;
-  char date_[38];  // "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n", with a terminator while it is made
 };
 
 }  // namespace examples

@@ -186,6 +186,7 @@ void Site::Refuse(int status, std::string_view why, Response* response) {
 void Site::Answer(const Request& request, Response* response) const {
   response->status = 200;
   response->allow = {};
+  if (request.method == Request::Method::kUnknown) return Refuse(501, "there is no such method", response);
   const Route* const route = RouteOf(request);
   if (route == nullptr) return Refuse(404, "there is nothing at this path", response);
   if (!IsAllowed(*route, request.method)) {

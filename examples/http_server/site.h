@@ -10,7 +10,7 @@
 //   GET /stats                            what the scheduler and the server have counted
 //   POST /echo                            the body
 //
-// HEAD goes where GET does. Another path is a 404, another method a 405; both are JSON.
+// HEAD goes where GET does. Another path is a 404, another method a 405, one that nobody knows a 501; all are JSON.
 // Any fiber; Answer() may wait, and be cancelled there, where MayWait() says so.
 #ifndef WEFT_EXAMPLES_HTTP_SERVER_SITE_H_
 #define WEFT_EXAMPLES_HTTP_SERVER_SITE_H_

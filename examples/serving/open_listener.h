@@ -4,7 +4,7 @@
 // OpenListener: what --listen of the servers says.
 //
 //   1.2.3.4:port, [v6]:port   port 0: any free one
-//   unix:/path
+//   unix:/path                the file goes with the program; that of a killed one is replaced
 //   fd:3                      a listening socket that whoever started the program has left open
 //   systemd                   the only one that systemd has handed over (weft/io/systemd_listeners.h)
 //

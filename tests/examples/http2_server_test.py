@@ -12,6 +12,7 @@ docs/decisions/023-http2-conformance.md.
 """
 
 import contextlib
+import email.utils
 import json
 import os
 import random
@@ -21,6 +22,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 from server_process import LIMIT, Server, read_to_end, wait_for
@@ -93,6 +95,16 @@ class Http2Server(unittest.TestCase):
                     self.assertEqual(curl(server, "/none", "-o", "/dev/null", "-w", "%{http_code}", scheme=scheme), b"404")
                     self.assertEqual(curl(server, "/", "--head", "-w", "%{size_download}", scheme=scheme)[-1:], b"0")
                     self.assertEqual(ends(server)[1], {})
+
+    def test_each_answer_has_the_date(self):
+        with Server(PROGRAM) as server:
+            for path in ("/", "/json", "/stats", "/bytes?n=1", "/echo", "/count", "/sleep?ms=0", "/none"):
+                with self.subTest(path=path):
+                    fields = curl(server, path, "-X", "POST", "-d", "x", "-o", "/dev/null", "-D", "-").decode()
+                    (told,) = re.findall(r"^date: (.*)\r$", fields, re.MULTILINE)
+                    date = email.utils.parsedate_to_datetime(told)
+                    self.assertEqual(email.utils.format_datetime(date, usegmt=True), told)
+                    self.assertLess(abs(time.time() - date.timestamp()), LIMIT)
 
     def test_clients_that_do_not_speak_h2_are_turned_away(self):
         with Server(PROGRAM, "--tls") as server:

@@ -331,7 +331,7 @@ class Protocol(unittest.TestCase):
         requests = (
             b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n"
             b"POST /json HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc"
-            b"BREW /json HTTP/1.1\r\nHost: a\r\n\r\n"
+            b"DELETE /json HTTP/1.1\r\nHost: a\r\n\r\n"
             b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\n"
             b"GET http://a.example/json?x=1 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
         )
@@ -340,6 +340,51 @@ class Protocol(unittest.TestCase):
         self.assertEqual(
             [headers.get("allow") for _, headers, _ in responses], [None, "GET, HEAD", "GET, HEAD", "POST", None]
         )
+
+    def test_a_method_that_nobody_knows_is_not_implemented_anywhere(self):
+        requests = b"".join(
+            b"%s %s HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc" % (method, path)
+            for method, path in ((b"BREW", b"/json"), (b"get", b"/nothing"), (b"X", b"/fanout?n=1"))
+        )
+        responses = ask(self.server, requests + GET, half_close=True)
+        self.assertEqual([status for status, _, _ in responses], [501, 501, 501, 200])
+        self.assertEqual({headers.get("allow") for _, headers, _ in responses}, {None})
+
+    def test_a_host_is_one_name_or_address_with_a_port(self):
+        names = (b"", b"a", b"a.example:80", b"a.example:", b"127.0.0.1:8080", b"[::1]", b"[fe80::1.2.3.4]:80", b"a%2Fb")
+        for host in (*names, b"sub-delims!$&'()*+;=", b"  a\t "):
+            with self.subTest(host=host):
+                request = b"GET /plaintext HTTP/1.1\r\nHost: %s\r\n\r\n" % host
+                self.assertEqual(ask(self.server, request, half_close=True)[0][0], 200)
+        wrong = (b"a b", b"a\tb", b"a/b", b"a/", b"a,b", b"a, a", b"a@b", b"a?b", b"a#b", b"a\\b", b"a\xe4", b"http://a")
+        addresses = (b"[", b"[]", b"[::1", b"[::1]a", b"[::g]", b"::1", b"a:b", b"a:80:80", b"a:-1", b"a%2", b"a%zz")
+        # A line that goes on in the next one, as nobody writes it any more.
+        folded = (b"a\r\n b", b"a\r\n\tb", b"a\r\n :80", b"\r\n a", b"a\r\n ", b"\r\n \r\n a")
+        for version in (b"1.1", b"1.0"):
+            for host in wrong + addresses + folded:
+                with self.subTest(host=host, version=version):
+                    request = b"GET /plaintext HTTP/%s\r\nHost: %s\r\nX: y\r\n\r\n" % (version, host)
+                    ((status, headers, _),) = ask(self.server, request, half_close=True)
+                    self.assertEqual((status, headers["connection"]), (400, "close"))
+        # Other fields may still be folded.
+        folded = GET.replace(b"\r\n\r\n", b"\r\nX:\r\n y\r\n z\r\n\r\n")
+        self.assertEqual(ask(self.server, folded, half_close=True)[0][0], 200)
+
+    def test_a_target_as_for_a_proxy_is_understood(self):
+        def ask_for(target):
+            return ask(self.server, b"GET %s HTTP/1.1\r\nHost: b\r\n\r\n" % target, half_close=True)[0]
+
+        for scheme in (b"http", b"HTTP", b"hTtP", b"https", b"HTTPS"):
+            for host in (b"a", b"a.example:8080", b"[::1]:80"):
+                with self.subTest(scheme=scheme, host=host):
+                    self.assertEqual(ask_for(scheme + b"://" + host + b"/plaintext?x=http://c/")[2], HELLO)
+        for target in (b"http://a", b"http://a?x=/plaintext", b"https://a/", b"/http://a/plaintext"):
+            with self.subTest(target=target):  # There is nothing at "/".
+                self.assertEqual(ask_for(target)[0], 404)
+        for target in (b"http:///plaintext", b"http://", b"http://:80/plaintext", b"http://u@a/plaintext",
+                       b"http://a,b/plaintext", b"HTTPS://a:b/plaintext", b"http://[a/plaintext"):
+            with self.subTest(target=target):
+                self.assertEqual(ask_for(target)[0], 400)
 
     def test_bytes_has_as_many_as_it_is_asked_for(self):
         for query, size in (("?n=0", 0), ("?n=1", 1), ("", 65536), ("?n=1048576", 1048576)):
@@ -755,6 +800,29 @@ class HandOver(unittest.TestCase):
             finally:
                 process.terminate()
             self.assertEqual(process.wait(timeout=LIMIT), 0)
+
+    def test_a_unix_socket_is_made_again_by_the_next_process(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "socket")
+
+            def start():
+                process = subprocess.Popen(
+                    [PROGRAM, f"--listen=unix:{path}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                )
+                self.addCleanup(process.communicate)
+                return process, process.stdout.readline()
+
+            for end in (signal.SIGKILL, signal.SIGTERM):
+                server, line = start()
+                self.assertEqual(line, f"http_server: listening on unix:{path}\n")
+                self.assertEqual(curl("--unix-socket", path, "http://a/json"), GREETING)
+                second, line = start()
+                self.assertEqual((line, second.wait(LIMIT)), ("", 1))
+                self.assertIn("Address already in use", second.stderr.read())
+                self.assertEqual(curl("--unix-socket", path, "http://a/json"), GREETING)
+                server.send_signal(end)
+                server.wait(LIMIT)
+                self.assertEqual(os.path.exists(path), end == signal.SIGKILL)
 
 
 class Many(unittest.TestCase):

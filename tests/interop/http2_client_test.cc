@@ -609,6 +609,7 @@ TEST_P(Http2ClientTest, RequestsThatCannotBeAreNotSent) {
         {.path = "/", .authority = "a", .headers = {{"x", "a\nb"}}},
         {.path = "/", .authority = "a", .headers = {{":path", "/b"}}},
         {.path = "/", .authority = "a", .headers = {{"connection", "close"}}},
+        {.path = "/", .authority = "a", .headers = {{"host", "b"}}},
     };
     for (const Http2RequestHead& head : bad) {
       EXPECT_EQ(called.client.OpenWithoutBody(head, &call, Soon()), Http2Errc::kBadField) << head.path;
@@ -616,6 +617,8 @@ TEST_P(Http2ClientTest, RequestsThatCannotBeAreNotSent) {
     ASSERT_FALSE(called.client.OpenWithoutBody({.headers = {{"host", "a"}}}, &call, Soon()));
     EXPECT_EQ(call.Write("x").error, Http2Errc::kWrongOrder);
     EXPECT_EQ(called.peer.Await(kHeaders).stream, 1u);
+    Http2Call both;
+    EXPECT_FALSE(called.client.OpenWithoutBody({.authority = "a:80", .headers = {{"host", "A"}}}, &both, Soon()));
   });
 }
 

@@ -421,6 +421,62 @@ TEST_P(Http2ServerTest, FieldsThatWouldBreakTheMessageAreNotSent) {
   });
 }
 
+// RFC 9113, 8.3.1.
+TEST_P(Http2ServerTest, AHostThatDiffersFromTheAuthorityMakesARequestMalformed) {
+  struct Case {
+    const char* scheme;
+    const char* authority;  // nullptr: none
+    const char* host;
+    bool good;
+  };
+  const std::vector<Case> cases{
+      {"http", "a.example", "a.example", true},
+      {"http", "a.example", "A.Example", true},
+      {"http", "a:80", "a", true},
+      {"http", "a", "a:", true},
+      {"https", "a", "a:443", true},
+      {"http", "[::1]:80", "[::1]", true},
+      {"http", "a:81", "a:81", true},
+      {"http", nullptr, "b", true},
+      {"http", "a", "b", false},
+      {"http", "a", "a.example", false},
+      {"http", "a:81", "a", false},
+      {"http", "a", "a:443", false},
+      {"https", "a:80", "a", false},
+      {"http", "a", "", false},
+      {"http", "[::1]:80", "[::1:80]", false},
+      {"http", "a", "ab", false},
+  };
+  InFiber([&] {
+    std::atomic<int> handled{0};
+    ServedConnection served([&](Http2Request&, Http2Response& response) {
+      ++handled;
+      EXPECT_FALSE(response.Send(200, {}, {}));
+    });
+    RawPeer peer(&served.client());
+    peer.Greet();
+    std::uint32_t stream = 1;
+    std::uint64_t bad = 0;
+    for (const Case& c : cases) {
+      std::string fields = Literal(":method", "GET") + Literal(":scheme", c.scheme) + Literal(":path", "/");
+      if (c.authority != nullptr) fields += Literal(":authority", c.authority);
+      peer.SendFrame(kHeaders, kEndHeaders | kEndStream, stream,
+                     fields + Literal("x-other", "a") + Literal("host", c.host));
+      Frame answer;
+      do {
+        answer = peer.Next();
+      } while (!answer.ended() && (answer.stream != stream || (answer.type != kHeaders && answer.type != kRstStream)));
+      EXPECT_EQ(answer.type, c.good ? kHeaders : kRstStream) << (c.authority ? c.authority : "none") << ' ' << c.host;
+      if (!c.good) {
+        EXPECT_EQ(answer.code(), kProtocolError);
+        EXPECT_EQ(served.server().counts().reset, ++bad);
+      }
+      stream += 2;
+    }
+    EXPECT_EQ(handled, 8);  // Others have not come to a handler; the connection goes on.
+  });
+}
+
 TEST_P(Http2ServerTest, ServingEndsWithTheFibersScope) {
   InFiber([] {
     io::Pair pair = io::ConnectedPair();

@@ -81,7 +81,8 @@ void Both(const std::function<void(TcpStream&)>& server_does, const std::functio
 }
 
 // An HTTP server's connection: answers with what it was asked, until the peer has finished.
-void ServeHttp(AsioStream& stream) {
+template <class Stream>
+void ServeHttp(Stream& stream) {
   beast::flat_buffer buffer;
   boost::system::error_code error;
   for (;;) {
@@ -99,7 +100,8 @@ void ServeHttp(AsioStream& stream) {
   }
 }
 
-void AskHttp(AsioStream& stream, int requests) {
+template <class Stream>
+void AskHttp(Stream& stream, int requests) {
   beast::flat_buffer buffer;
   for (int i = 0; i < requests; ++i) {
     http::request<http::string_body> request(http::verb::post, "/" + std::to_string(i), 11);
@@ -157,7 +159,7 @@ TEST_P(AsioStreamTest, BeastSpeaksWebSocketOverIt) {
       });
 }
 
-TEST_P(AsioStreamTest, TlsRunsOverIt) {
+TEST_P(AsioStreamTest, TlsRunsOverItAndHttpOverThat) {
   asio::ssl::context server_context = ServerContext();
   asio::ssl::context client_context(asio::ssl::context::tls_client);
   client_context.set_verify_mode(asio::ssl::verify_none);
@@ -175,6 +177,7 @@ TEST_P(AsioStreamTest, TlsRunsOverIt) {
           asio::write(stream, asio::buffer(got), error);
           ASSERT_FALSE(error) << error.message();
         }
+        ServeHttp(stream);
         stream.shutdown(error);
         EXPECT_FALSE(error) << error.message();
       },
@@ -191,6 +194,7 @@ TEST_P(AsioStreamTest, TlsRunsOverIt) {
           asio::read(stream, asio::buffer(got));
           EXPECT_EQ(got, sent);
         }
+        AskHttp(stream, 4);
         stream.shutdown(error);
         EXPECT_FALSE(error) << error.message();
       });

@@ -95,6 +95,25 @@ TEST_P(TcpLimitsTest, ATimeoutBeginsAnewWithEachWait) {
   });
 }
 
+// The kernel takes bytes for a while after it has said that it takes none, before it reports room: those were found when
+// the time-out was over, and it began anew.
+TEST_P(TcpLimitsTest, APeerThatReadsNothingGetsTheWriteTimeoutOnce) {
+  InFiber([] {
+    const std::string piece(1'000'000, 'x');
+    EXPECT_TRUE(InTime(200ms, [&](std::chrono::milliseconds time) {
+      Pair pair = ConnectedPair();
+      EXPECT_FALSE(pair.client.SetTimeouts({.write = time}));
+      const auto begin = Steady::now();
+      IoResult put;
+      while (put.ok()) put = pair.client.WriteAll(piece);
+      EXPECT_EQ(put.error, std::errc::timed_out);
+      const auto took = Steady::now() - begin;
+      EXPECT_GE(took, time);
+      return took < time * 3 / 2;  // An eighth later for each time that it has found such bytes.
+    }));
+  });
+}
+
 // The slot of a descriptor is used again.
 TEST_P(TcpLimitsTest, ANewConnectionHasNoTimeoutOfAFormerOne) {
   InFiberAndInThread([] {

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -13,6 +14,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <optional>
@@ -25,6 +27,7 @@
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/descriptor.h"
 #include "weft/sync/cancel_scope.h"
+#include "weft/tests/base/temporary_folder.h"
 #include "weft/tests/io/io_fixture.h"
 #include "weft/tests/io/late_handshake.h"
 
@@ -433,6 +436,225 @@ TEST_P(TcpListenerTest, AdoptSaysWhatIsNoListener) {
   EXPECT_FALSE(listener.IsOpen());
   EXPECT_EQ(::fcntl(silent, F_GETFL) & O_NONBLOCK, 0);
   for (const int fd : {file, datagrams, silent}) EXPECT_EQ(::close(fd), 0);
+}
+
+// A path for a Unix socket, in a folder of its own.
+class SocketPath {
+ public:
+  const std::string& path() const { return path_; }
+  SocketAddress address() const { return *SocketAddress::Parse("unix:" + path_); }
+  bool exists() const { return std::filesystem::exists(std::filesystem::symlink_status(path_)); }
+  bool is_served() const {
+    TcpStream stream;
+    return !stream.Connect(address(), Soon());
+  }
+  // Until it is closed nobody else has the lock of the folder.
+  int Locked() const {
+    const int fd = ::open(folder_.path().c_str(), O_RDONLY | O_CLOEXEC);
+    EXPECT_EQ(::flock(fd, LOCK_EX), 0);
+    return fd;
+  }
+  // A socket at the path, by other means than Weft's. `backlog` < 0: it does not listen.
+  int Bound(int backlog) const {
+    const int fd = Socket(AF_UNIX, SOCK_STREAM);
+    EXPECT_EQ(::bind(fd, address().data(), address().size()), 0);
+    if (backlog >= 0 && ::listen(fd, backlog) != 0) std::abort();
+    return fd;
+  }
+  // As a process that was killed leaves it.
+  void LeaveDead() const { ::close(Bound(1)); }
+
+ private:
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_.path() + "/socket";
+};
+
+TEST_P(TcpListenerTest, TheFileOfAUnixSocketGoesWithIt) {
+  const SocketPath file;
+  const SocketPath other;
+  for (int round = 0; round < 2; ++round) {
+    TcpListener closed;
+    ASSERT_FALSE(closed.Listen(file.address()));
+    TcpListener moved(std::move(closed));
+    EXPECT_TRUE(file.is_served());
+    EXPECT_TRUE(moved.Close());
+    EXPECT_FALSE(file.exists());
+    EXPECT_FALSE(moved.Close());
+  }
+  {
+    TcpListener destroyed;
+    ASSERT_FALSE(destroyed.Listen(file.address()));
+  }
+  EXPECT_FALSE(file.exists());
+  TcpListener replaced;
+  ASSERT_FALSE(replaced.Listen(file.address()));
+  ASSERT_FALSE(replaced.Listen(other.address()));
+  EXPECT_FALSE(file.exists());
+  EXPECT_TRUE(other.is_served());
+  TcpListener assigned;
+  ASSERT_FALSE(assigned.Listen(file.address()));
+  replaced = std::move(assigned);
+  EXPECT_FALSE(other.exists());
+  EXPECT_TRUE(file.is_served());
+  replaced = TcpListener();
+  EXPECT_FALSE(file.exists());
+}
+
+TEST_P(TcpListenerTest, ADeadUnixSocketIsTakenOver) {
+  InFiberAndInThread([] {
+    const SocketPath file;
+    file.LeaveDead();
+    EXPECT_FALSE(file.is_served());
+    TcpListener listener;
+    ASSERT_FALSE(listener.Listen(file.address()));
+    EXPECT_TRUE(file.is_served());
+    EXPECT_TRUE(listener.Close());
+    EXPECT_FALSE(file.exists());
+  });
+}
+
+TEST_P(TcpListenerTest, WhatIsAtThePathOfAUnixSocketOtherwiseStays) {
+  namespace fs = std::filesystem;
+  const auto is_refused = [](const SocketPath& file) {
+    TcpListener listener;
+    return listener.Listen(file.address()) == std::errc::address_in_use && !listener.IsOpen() && file.exists();
+  };
+  const SocketPath live;
+  TcpListener first;
+  ASSERT_FALSE(first.Listen(live.address()));
+  EXPECT_TRUE(is_refused(live));
+  EXPECT_TRUE(live.is_served());
+
+  const SocketPath full;
+  const int one = full.Bound(0);
+  const int waits = Socket(AF_UNIX, SOCK_STREAM);
+  ASSERT_EQ(::connect(waits, full.address().data(), full.address().size()), 0);
+  EXPECT_TRUE(is_refused(full));
+
+  const SocketPath datagrams;
+  const int other_kind = Socket(AF_UNIX, SOCK_DGRAM);
+  ASSERT_EQ(::bind(other_kind, datagrams.address().data(), datagrams.address().size()), 0);
+  EXPECT_TRUE(is_refused(datagrams));
+
+  const SocketPath regular;
+  ::close(::open(regular.path().c_str(), O_CREAT | O_CLOEXEC, 0600));
+  EXPECT_TRUE(is_refused(regular));
+  const SocketPath folder;
+  fs::create_directory(folder.path());
+  EXPECT_TRUE(is_refused(folder));
+  const SocketPath dead;
+  dead.LeaveDead();
+  const SocketPath link;
+  fs::create_symlink(dead.path(), link.path());
+  EXPECT_TRUE(is_refused(link));
+  EXPECT_TRUE(dead.exists());
+  for (const int fd : {one, waits, other_kind}) ::close(fd);
+}
+
+TEST_P(TcpListenerTest, TheFileOfAnotherUnixSocketIsLeft) {
+  const SocketPath file;
+  TcpListener first;
+  ASSERT_FALSE(first.Listen(file.address()));
+  ASSERT_EQ(::unlink(file.path().c_str()), 0);
+  const int other = file.Bound(1);
+  first.Close();
+  EXPECT_TRUE(file.is_served());
+  ::close(other);
+}
+
+TEST_P(TcpListenerTest, AUnixSocketThatOthersMayHaveKeepsItsFile) {
+  const SocketPath file;
+  TcpListener listener;
+  ASSERT_FALSE(listener.Listen(file.address(), {.shared = true}));
+  listener.Close();
+  EXPECT_TRUE(file.exists());
+  // A child's copy, and then its parent's, which cannot know whether the child serves.
+  ASSERT_FALSE(listener.Listen(file.address()));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    listener.Close();
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(file.is_served());
+  listener.Close();
+  EXPECT_TRUE(file.exists());
+  // One that is passed to another program.
+  ASSERT_FALSE(listener.Listen(file.address()));
+  ASSERT_EQ(::fcntl(listener.fd(), F_SETFD, 0), 0);
+  listener.Close();
+  EXPECT_TRUE(file.exists());
+  // A supervisor's.
+  ASSERT_EQ(::unlink(file.path().c_str()), 0);
+  const int fd = file.Bound(1);
+  ASSERT_FALSE(listener.Adopt(fd));
+  listener.Close();
+  EXPECT_TRUE(file.exists());
+}
+
+// Between its bind() and its listen() it looks dead.
+TEST_P(TcpListenerTest, AUnixSocketThatIsAboutToListenIsNotTakenOver) {
+  for (const bool in_fiber : {true, false}) {
+    const SocketPath file;
+    const int directory = file.Locked();
+    const int starting = file.Bound(-1);
+    std::atomic<bool> ended{false};
+    Actor second(in_fiber, [&] {
+      TcpListener listener;
+      EXPECT_EQ(listener.Listen(file.address()), std::errc::address_in_use);
+      ended = true;
+    });
+    // Long enough for one that does not wait.
+    std::this_thread::sleep_for(20ms);
+    EXPECT_FALSE(ended);
+    EXPECT_EQ(::listen(starting, 1), 0);
+    ::close(directory);
+    second.Join();
+    EXPECT_TRUE(file.is_served());
+    ::close(starting);
+  }
+}
+
+TEST_P(TcpListenerTest, WithoutTheLockADeadUnixSocketIsLeft) {
+  InFiber([] {
+    const SocketPath file;
+    file.LeaveDead();
+    const int directory = file.Locked();
+    TcpListener listener;
+    CancelScope scope;
+    scope.Cancel();  // So that it does not wait for the lock.
+    EXPECT_TRUE(scope.Run([&] { EXPECT_EQ(listener.Listen(file.address()), std::errc::address_in_use); }));
+    EXPECT_TRUE(file.exists());
+    ::close(directory);
+    EXPECT_FALSE(listener.Listen(file.address()));
+    // A path without a file needs no lock.
+    listener.Close();
+    const int again = file.Locked();
+    EXPECT_TRUE(scope.Run([&] { EXPECT_FALSE(listener.Listen(file.address())); }));
+    ::close(again);
+  });
+}
+
+TEST_P(TcpListenerTest, OfManyThatTakeADeadUnixSocketOverOneSucceeds) {
+  for (int round = 0; round < Scaled(20); ++round) {
+    const SocketPath file;
+    file.LeaveDead();
+    std::vector<TcpListener> listeners(4);
+    std::atomic<int> succeeded{0};
+    {
+      std::vector<Actor> actors;
+      for (TcpListener& listener : listeners) {
+        actors.emplace_back(actors.size() % 2 == 0, [&] {
+          const std::error_code error = listener.Listen(file.address());
+          EXPECT_TRUE(!error || error == std::errc::address_in_use) << error.message();
+          if (!error) ++succeeded;
+        });
+      }
+    }
+    EXPECT_EQ(succeeded, 1);
+    EXPECT_TRUE(file.is_served());
+  }
 }
 
 }  // namespace

@@ -29,6 +29,7 @@
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/io/tcp_server_fixture.h"
+#include "weft/timer/fiber_timer.h"
 
 namespace weft::io {
 namespace {
@@ -111,18 +112,23 @@ TEST_P(TcpServerRequestsEdgesTest, TheStateOfAConnectionIsDestroyedBeforeStopRet
 
 TEST_P(TcpServerRequestsEdgesTest, CancelAfterIsOfOneRequest) {
   EXPECT_TRUE(InTime(50ms, [](std::chrono::milliseconds time) {
-    TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
-                       char byte;
-                       if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
-                       if (byte == '1') CancelAfter(time);
-                       FiberSleepFor(1ms);
-                       return connection.stream().WriteAll(&byte, 1).ok() ? kAgain : kClose;
-                     }));
+    const auto time_is_over = std::make_shared<FiberEvent>();
+    TcpServer server(
+        Listening(), RequestHandler([&](TcpConnection& connection) {
+          char byte;
+          if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
+          if (byte == '1') {
+            CancelAfter(time);
+            EXPECT_TRUE(SetFiberDetachedTimer(Steady::now() + time, [time_is_over] { time_is_over->Set(); }));
+          }
+          FiberSleepFor(1ms);
+          return connection.stream().WriteAll(&byte, 1).ok() ? kAgain : kClose;
+        }));
     EXPECT_TRUE(server.Start());
     TcpStream client = Client(server);
     if (Ask(client, "1") != "1") return false;
-    std::this_thread::sleep_for(2 * time);  // The time is over, and nobody is to be cancelled any more.
-    EXPECT_EQ(Ask(client, "2"), "2");
+    EXPECT_TRUE(time_is_over->Wait(Soon()));
+    EXPECT_EQ(Ask(client, "2"), "2");  // Nobody is to be cancelled any more.
     return true;
   }));
 }

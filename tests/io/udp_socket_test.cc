@@ -12,8 +12,10 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
+#include "weft/tests/base/temporary_folder.h"
 #include "weft/tests/io/io_fixture.h"
 #include "weft/tests/io/udp_fixture.h"
 
@@ -180,6 +182,39 @@ TEST_P(UdpSocketTest, ManyAskAndAreAnswered) {
   AskFromManyFibers(server.local_address());
   server.Close();
   for (Fiber& fiber : servers) fiber.Join();
+}
+
+// Beside what tcp_listener_test.cc says of such files.
+TEST_P(UdpSocketTest, TheFileOfAUnixSocketGoesWithItAndADeadOneIsTakenOver) {
+  InFiberAndInThread([] {
+    const TemporaryFolder folder;
+    const std::string path = folder.path() + "/socket";
+    const SocketAddress address = *SocketAddress::Parse("unix:" + path);
+    const auto exists = [&path] { return ::access(path.c_str(), F_OK) == 0; };
+    const int dead = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(::bind(dead, address.data(), address.size()), 0);
+    UdpSocket socket;
+    EXPECT_EQ(socket.Bind(address), std::errc::address_in_use);  // It is alive yet.
+    ::close(dead);
+    ASSERT_FALSE(socket.Bind(address));
+    UdpSocket second;
+    EXPECT_EQ(second.Bind(address), std::errc::address_in_use);
+    UdpSocket sender;
+    ASSERT_FALSE(sender.Connect(address));
+    EXPECT_TRUE(sender.Send("x", 1, Soon()).ok());
+    EXPECT_TRUE(socket.Close());
+    EXPECT_FALSE(exists());
+    ASSERT_FALSE(UdpSocket().Bind(address));
+    EXPECT_FALSE(exists());
+    ASSERT_FALSE(socket.Bind(address));
+    ASSERT_FALSE(socket.Bind(UnixAddress()));
+    EXPECT_FALSE(exists());
+    ASSERT_FALSE(socket.Bind(address));
+    second = std::move(socket);
+    EXPECT_TRUE(exists());
+    second = UdpSocket();
+    EXPECT_FALSE(exists());
+  });
 }
 
 }  // namespace
