@@ -171,6 +171,8 @@ Left left;
 
 // WL3 in scheduling_group/worker_life.h: they were freed when the start had failed.
 TEST_F(FailedStart, ItsTimersStayWhileAThreadLivesThatWasLeftBehind) {
+  left.group = nullptr;
+  left.goes_on = false;
   detail::RuntimeInstance::grace_for_threads_ = std::chrono::milliseconds(10);
   Options impatient = TwoGroups();
   impatient.terminate_timeout = std::chrono::milliseconds(10);
