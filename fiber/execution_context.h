@@ -134,9 +134,9 @@ class FiberExecutionLocal {
  public:
   static_assert(!std::is_reference_v<T> && !std::is_const_v<T>, "FiberExecutionLocal<T>: T is a plain object type");
 
-  FiberExecutionLocal() : slot_(FiberExecutionContext::LocalSlots().Acquire()) {
-    static const bool is_pinned = (fiber::PinLibraryOfLocal(reinterpret_cast<const void*>(&DestroyValue)), true);
-    static_cast<void>(is_pinned);
+  // Inlined: the library that makes it is pinned, and not another one that has this constructor, too.
+  WEFT_ALWAYS_INLINE FiberExecutionLocal() : slot_(FiberExecutionContext::LocalSlots().Acquire()) {
+    fiber::PinLibraryOfLocal(&fiber::library_is_pinned);
   }
   ~FiberExecutionLocal() { FiberExecutionContext::LocalSlots().Release(slot_); }
 

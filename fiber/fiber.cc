@@ -12,7 +12,6 @@
 
 #include "weft/base/check.h"
 #include "weft/fiber/join_state.h"
-#include "weft/fiber/refused_start.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft {

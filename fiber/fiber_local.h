@@ -104,9 +104,9 @@ class FiberLocal {
  public:
   static_assert(!std::is_reference_v<T> && !std::is_const_v<T>, "FiberLocal<T>: T is a plain object type");
 
-  FiberLocal() : slot_(fiber::detail::FiberLocalSlots().Acquire()) {
-    static const bool is_pinned = (fiber::PinLibraryOfLocal(reinterpret_cast<const void*>(&DestroyValue)), true);
-    static_cast<void>(is_pinned);
+  // Inlined: the library that makes it is pinned, and not another one that has this constructor, too.
+  WEFT_ALWAYS_INLINE FiberLocal() : slot_(fiber::detail::FiberLocalSlots().Acquire()) {
+    fiber::PinLibraryOfLocal(&fiber::library_is_pinned);
   }
   ~FiberLocal() { fiber::detail::FiberLocalSlots().Release(slot_); }
 

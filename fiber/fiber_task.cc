@@ -5,7 +5,6 @@
 
 #include "weft/base/check.h"
 #include "weft/base/str_cat.h"
-#include "weft/fiber/refused_start.h"
 #include "weft/fiber/scope_core.h"
 #include "weft/sync/fiber_cancelled.h"
 

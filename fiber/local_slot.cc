@@ -12,7 +12,11 @@
 
 namespace weft::fiber {
 
-void PinLibraryOfLocal(const void* function) noexcept { static_cast<void>(base::PinLibraryOf(function)); }
+void PinLibraryOfLocal(std::atomic<bool>* is_pinned) noexcept {
+  if (is_pinned->load(std::memory_order_relaxed)) return;  // relaxed: twice does no harm.
+  static_cast<void>(base::PinLibraryOf(is_pinned));
+  is_pinned->store(true, std::memory_order_relaxed);
+}
 
 LocalSlot LocalSlotRegistry::Acquire() {
   const std::scoped_lock lock(mutex_);

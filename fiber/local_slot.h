@@ -10,6 +10,7 @@
 #ifndef WEFT_FIBER_LOCAL_SLOT_H_
 #define WEFT_FIBER_LOCAL_SLOT_H_
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <vector>
@@ -21,9 +22,12 @@ struct LocalSlot {
   std::uint32_t index = 0;
 };
 
+// Whether the library in which this lies is pinned. Hidden: each library has its own, also where several share a type.
+[[gnu::visibility("hidden")]] inline constinit std::atomic<bool> library_is_pinned{false};
+
 // A variable's values are ended by functions of the library that has it, when fibers, threads or contexts end: that
-// library stays in memory from now on (base/pin_library.h).
-void PinLibraryOfLocal(const void* function) noexcept;
+// library stays in memory from now on (base/pin_library.h). `is_pinned`: its own library_is_pinned.
+void PinLibraryOfLocal(std::atomic<bool>* is_pinned) noexcept;
 
 class LocalSlotRegistry {
  public:

@@ -131,6 +131,13 @@ std::vector<std::unique_ptr<RuntimeInstance>>& KeptRuntimes() {
   return *kept;
 }
 
+// One that has ended, or has failed to start: a thread that was left behind in a group of the same number may have
+// found its timers, too (TimerWorker::Of()). There is room: TryStart().
+void KeepOrDestroy(std::unique_ptr<RuntimeInstance> runtime) noexcept {
+  KeptRuntimes().push_back(std::move(runtime));
+  if (RuntimeInstance::MayBeDestroyed()) KeptRuntimes().clear();
+}
+
 enum class Started {
   kYes,
   kImpossible,  // what the options ask for, on this machine
@@ -213,7 +220,10 @@ Started TryStart(const Options& options, std::string* error) {
     return runtime->Start(options, *std::move(planned), error);
   });
   if (!started) {
-    runtime.reset();
+    if (runtime != nullptr) {
+      runtime->Undo();
+      KeepOrDestroy(std::move(runtime));
+    }
     phase.store(Phase::kStopped, std::memory_order_release);  // As in TerminateRuntime().
     return impossible ? Started::kImpossible : Started::kRefused;
   }
@@ -240,8 +250,7 @@ std::size_t TerminateRuntime() {
   // relaxed: the phase carries it.
   std::unique_ptr<RuntimeInstance> runtime(detail::the_runtime.load(std::memory_order_relaxed));
   const std::size_t unfinished = runtime->Terminate();
-  KeptRuntimes().push_back(std::move(runtime));
-  if (RuntimeInstance::MayBeDestroyed()) KeptRuntimes().clear();
+  KeepOrDestroy(std::move(runtime));
   phase.store(Phase::kStopped, std::memory_order_release);  // Pairs with the acquire in StartRuntime().
   return unfinished;
 }

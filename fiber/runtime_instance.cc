@@ -117,11 +117,12 @@ void RuntimeInstance::StopWorkers(Deadline give_up) {
   }
 }
 
-// After Terminate() there is nothing left to do.
-RuntimeInstance::~RuntimeInstance() {
-  if (groups_.empty()) return;
+void RuntimeInstance::Undo() {
   StopWorkers(Deadline::None());
-  timers_.clear();
+  for (const auto& timer : timers_) {
+    timer->Stop();
+    timer->Retire();
+  }
   scheduling_group::WaitForOutsideSections();  // The poller's watch may be in one.
   Retire(/*unfinished=*/0);
 }

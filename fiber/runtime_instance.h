@@ -63,16 +63,17 @@ class RuntimeInstance {
   explicit RuntimeInstance(const Options& options) : terminate_timeout_(options.terminate_timeout) {}
   RuntimeInstance(const RuntimeInstance&) = delete;
   RuntimeInstance& operator=(const RuntimeInstance&) = delete;
-  ~RuntimeInstance();
+  ~RuntimeInstance() = default;
 
-  // Steps 3 to 5. False, with the reason, or an exception: what has been started is stopped by the destructor.
+  // Steps 3 to 5. False, with the reason, or an exception: Undo() must follow.
   [[nodiscard]] bool Start(const Options& options, RuntimePlan planned, std::string* error);
+  void Undo();
   // Step 6.
   void Publish() noexcept;
 
   // Steps 1 to 7, once. How many fibers have not finished.
   std::size_t Terminate();
-  // After that. False: a thread that was left behind may still use it.
+  // After that, and after Undo(). False: a thread that was left behind may still use it.
   static bool MayBeDestroyed();
 
   std::size_t group_count() const { return groups_.size(); }

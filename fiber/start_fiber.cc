@@ -13,7 +13,6 @@
 #include "weft/base/cpu.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber_limiter.h"
-#include "weft/fiber/refused_start.h"
 #include "weft/scheduling_group/fiber_factory.h"
 #include "weft/scheduling_group/group_registry.h"
 #include "weft/scheduling_group/group_stacks.h"

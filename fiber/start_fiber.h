@@ -131,6 +131,10 @@ class NewFibers {
   std::vector<scheduling_group::FiberEntity*> fibers_;
 };
 
+// For a caller whose start was refused, before an exception or the end of the process says so. Does not return to a
+// fiber whose workers have been told to stop: it is parked for good, and counts as unfinished (TerminateRuntime()).
+void ParkForGoodIfGroupStops();
+
 [[noreturn]] void FailEmptyCallable(const char* caller);
 
 // An empty std::function would throw on the fiber's stack, where nobody knows who started it.

@@ -17,7 +17,7 @@
 #include "weft/io/fd_case.h"
 #include "weft/io/io_result.h"
 #include "weft/io/poll_until.h"
-#include "weft/io/reactor.h"
+#include "weft/io/registration.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/time_slice.h"
 #include "weft/sync/wait_queue.h"

@@ -280,6 +280,7 @@ void BeginWithDeadline(CancelNode* node) noexcept {
 }
 
 bool SetDeadline(FiberEntity* fiber, CancelNode* node, Deadline deadline) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  const bool is_told = HasDeadline(node);  // All below it know that it has one (CN7).
   // relaxed: it carries nothing else; for kTimed the lock orders it, and the fence below (CN7).
   node->deadline.store(deadline.time_point().time_since_epoch().count(), std::memory_order_relaxed);
   if (deadline.expired()) {
@@ -288,7 +289,7 @@ bool SetDeadline(FiberEntity* fiber, CancelNode* node, Deadline deadline) noexce
   }
   LockAsOwner(&fiber->cancel_word);
   UnlockAsOwner(&fiber->cancel_word, BitsOf(fiber, fiber->innermost_scope()));
-  if (!deadline.is_none() && HasChildren(fiber, node)) TellOfDeadline(node);
+  if (!deadline.is_none() && !is_told && HasChildren(fiber, node)) TellOfDeadline(node);
   return false;
 }
 

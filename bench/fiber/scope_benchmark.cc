@@ -9,7 +9,9 @@
 //                      and a FiberLatch; how:1: a FiberScope; how:2: FiberTasks of a FiberScope, results are taken.
 // BM_Select:           a fiber gets items by Select() from two rendezvous channels, into which another one puts in
 //                      turn: time per item. how:0: the getter knows which comes next, and calls Get().
-// BM_CancelAfter:      a scope with a deadline that does not pass: entered and left.
+// BM_CancelAfter:      a scope with a deadline that does not pass: entered and left. outer: inside so many others. what:0:
+//                      none of the others has a deadline; what:1: all have; what:2: all have, but not the scope itself.
+// BM_SetDeadline:      the deadline of a scope with so many waiting children is moved.
 // BM_Cancel:           a scope with `fibers` waiting fibers is cancelled, until all have ended: time per scope.
 
 #include <cstdint>
@@ -131,13 +133,38 @@ void BM_Select(benchmark::State& state) {
   });
 }
 
+template <class F>
+void InScopes(std::int64_t count, weft::Deadline deadline, F f) {
+  if (count == 0) return f();
+  CancelScope scope(deadline);
+  static_cast<void>(scope.Run([&] { InScopes(count - 1, deadline, f); }));
+}
+
 void BM_CancelAfter(benchmark::State& state) {
-  BenchmarkRuntime runtime(state.range(0));
+  const std::int64_t what = state.range(1);
+  const weft::Deadline soon = std::chrono::hours(1);
+  BenchmarkRuntime runtime(1);
   runtime.RunInside([&] {
-    for (auto _ : state) {
-      CancelScope scope(std::chrono::hours(1));
-      benchmark::DoNotOptimize(scope.Run([] {}));
+    InScopes(state.range(0), what == 0 ? weft::Deadline() : soon, [&] {
+      for (auto _ : state) {
+        CancelScope scope(what == 2 ? weft::Deadline() : soon);
+        benchmark::DoNotOptimize(scope.Run([] {}));
+      }
+    });
+  });
+}
+
+void BM_SetDeadline(benchmark::State& state) {
+  BenchmarkRuntime runtime(2);
+  runtime.RunInside([&] {
+    FiberEvent go;
+    weft::FiberScope scope;
+    for (std::int64_t i = 0; i < state.range(0); ++i) {
+      if (!scope.Spawn([&] { go.Wait(); })) return state.SkipWithError("refused");
     }
+    const weft::Deadline soon = std::chrono::hours(1);
+    for (auto _ : state) weft::CancelAfter(soon);
+    go.Set();
   });
 }
 
@@ -160,7 +187,8 @@ void BM_Cancel(benchmark::State& state) {
 BENCHMARK(BM_PingPong)->ArgNames({"workers", "in_scope"})->ArgsProduct({{1, 2}, {0, 1}})->UseRealTime();
 BENCHMARK(BM_SpawnAndWait)->ArgNames({"workers", "how"})->ArgsProduct({{1, 2}, {0, 1, 2}})->UseRealTime();
 BENCHMARK(BM_Select)->ArgNames({"workers", "how"})->ArgsProduct({{1, 2}, {0, 1}})->UseRealTime();
-BENCHMARK(BM_CancelAfter)->ArgName("workers")->Arg(1)->UseRealTime();
+BENCHMARK(BM_CancelAfter)->ArgNames({"outer", "what"})->ArgsProduct({{0, 1, 4, 16}, {0, 1, 2}})->UseRealTime();
+BENCHMARK(BM_SetDeadline)->ArgName("children")->Arg(0)->Arg(1)->Arg(100)->UseRealTime();
 BENCHMARK(BM_Cancel)->ArgNames({"workers", "fibers"})->ArgsProduct({{1, 2}, {1, 100}})->UseRealTime();
 
 }  // namespace

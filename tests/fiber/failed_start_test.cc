@@ -10,17 +10,24 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <new>
 #include <string>
+#include <thread>
 
 #include "weft/base/cpu.h"
 #include "weft/base/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
+#include "weft/fiber/runtime_instance.h"
+#include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/scheduling_group/worker_life.h"
 #include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/timer/timer_worker.h"
 
 #if !WEFT_ASAN && !WEFT_TSAN  // They replace the same functions.
 
@@ -29,6 +36,7 @@ namespace {
 // Of the calling thread: allocations until the one that fails; 0: none does.
 thread_local int allocations_left = 0;
 std::atomic<int> threads_left{0};  // likewise
+void (*before_refusal)() = nullptr;
 
 bool IsTheOne(int* left) { return *left != 0 && --*left == 0; }
 
@@ -55,7 +63,10 @@ extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attribute
                               void* argument) noexcept {
   using Create = int (*)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
   static const auto create = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
-  if (threads_left.load() != 0 && threads_left.fetch_sub(1) == 1) return EAGAIN;
+  if (threads_left.load() != 0 && threads_left.fetch_sub(1) == 1) {
+    if (before_refusal != nullptr) before_refusal();
+    return EAGAIN;
+  }
   return create(thread, attributes, body, argument);
 }
 #endif
@@ -147,6 +158,50 @@ TEST_F(FailedStart, NoThreadAtEachThreadInTurn) {
     StartRuntime(TwoGroups());
     RunAFiberAndTerminate();
   }
+}
+
+// What the fiber that was left behind finds when it is about to sleep.
+struct Left {
+  std::atomic<scheduling_group::SchedulingGroup*> group{nullptr};
+  std::atomic<bool> goes_on{false};
+  timer::TimerWorker* timers = nullptr;
+  scheduling_group::SchedulingGroup* group_of_timers = nullptr;
+};
+Left left;
+
+// WL3 in scheduling_group/worker_life.h: they were freed when the start had failed.
+TEST_F(FailedStart, ItsTimersStayWhileAThreadLivesThatWasLeftBehind) {
+  left.group = nullptr;
+  left.goes_on = false;
+  detail::RuntimeInstance::grace_for_threads_ = std::chrono::milliseconds(10);
+  Options impatient = TwoGroups();
+  impatient.terminate_timeout = std::chrono::milliseconds(10);
+  StartRuntime(impatient);
+  ASSERT_TRUE(StartFiberDetached([] {
+    left.group = scheduling_group::CurrentGroup();
+    while (!left.goes_on) {
+    }
+  }));
+  while (left.group == nullptr) std::this_thread::yield();
+  EXPECT_EQ(TerminateRuntime(), std::size_t{1});
+  ASSERT_TRUE(scheduling_group::LeftThreads::Any());
+
+  before_refusal = [] {
+    left.timers = timer::TimerWorker::Of(left.group);
+    if (left.timers != nullptr) left.group_of_timers = left.timers->group();
+  };
+  threads_left = 2 + 1;  // The first worker's.
+  std::string error;
+  EXPECT_FALSE(TryStartRuntime(impatient, &error));
+  before_refusal = nullptr;
+  ASSERT_NE(left.timers, nullptr);
+  EXPECT_EQ(left.timers->group(), left.group_of_timers) << "they are gone";
+
+  left.goes_on = true;
+  while (scheduling_group::LeftThreads::Any()) std::this_thread::yield();
+  detail::RuntimeInstance::grace_for_threads_ = detail::RuntimeInstance::kGraceForThreads;
+  StartRuntime(TwoGroups());
+  RunAFiberAndTerminate();
 }
 #endif
 

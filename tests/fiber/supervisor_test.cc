@@ -514,6 +514,25 @@ TEST(SupervisorBackoffTest, AFailureDoesNotShortenTheWaitOfAnother) {
   });
 }
 
+// SV2, by the test clock: what comes while the others are looked at does not wait for the next end.
+TEST(SupervisorBackoffTest, AChildThatIsAddedWhileTheOthersAreLookedAtStartsAtOnce) {
+  fiber::TestClock clock;
+  fiber::RunAsFiber([] {
+    const auto begin = FiberClock::now();
+    std::optional<std::chrono::nanoseconds> added_ran;
+    Supervisor supervisor;
+    const auto add = [&](void*) {
+      EXPECT_TRUE(supervisor.Add("added", RestartKind::kTransient, [&] { added_ran = FiberClock::now() - begin; }));
+    };
+    // Its function goes when Run() has seen its end.
+    EXPECT_TRUE(supervisor.Add("goes", RestartKind::kTransient, [last = std::shared_ptr<void>(nullptr, add)] {}));
+    EXPECT_TRUE(supervisor.Add("stays for an hour", RestartKind::kTransient, [] { FiberSleepFor(1h); }));
+    supervisor.Run();
+    ASSERT_TRUE(added_ran.has_value());
+    EXPECT_EQ(*added_ran, 0ns);
+  });
+}
+
 // By the test clock: on the wall a loaded machine makes a run as long as the longest wait.
 TEST(SupervisorBackoffTest, EachWaitIsTwiceAsLongUpToTheLongestUntilARunIsAsLong) {
   fiber::TestClock clock;

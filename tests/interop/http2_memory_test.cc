@@ -149,6 +149,25 @@ TEST_F(Http2FrameRoomTest, ARoomThatTheSessionHasFreedIsForgotten) {
   for (const std::string& other : others) EXPECT_EQ(other.find_first_not_of('y'), std::string::npos);
 }
 
+// Its region is as large as what a new one needs.
+TEST(Http2FrameRoom, WhatASessionAllocatesLaterIsMallocs) {
+  Http2FrameRoom room;
+  nghttp2_mem allocator{};
+  void* at_its_beginning = nullptr;
+  const auto make = [&](nghttp2_session**, const nghttp2_session_callbacks*, void*, const nghttp2_option*,
+                        nghttp2_mem* its_allocator) {
+    allocator = *its_allocator;
+    at_its_beginning = allocator.malloc(16'384, allocator.mem_user_data);
+    return 0;
+  };
+  ASSERT_EQ(room.MakeSession(make, nullptr, nullptr, nullptr, nullptr), 0);
+  void* const later = allocator.malloc(100, allocator.mem_user_data);
+  const auto region = reinterpret_cast<std::uintptr_t>(at_its_beginning) / room.PageSize() * room.PageSize();
+  EXPECT_GE(reinterpret_cast<std::uintptr_t>(later) - region, room.Size());  // Or it lies before the region.
+  allocator.free(later, allocator.mem_user_data);
+  allocator.free(at_its_beginning, allocator.mem_user_data);
+}
+
 // --- Connections ---
 
 class Http2MemoryTest : public io::IoTest {};

@@ -284,6 +284,16 @@ TEST_P(FdSlotTest, CloseEndsAllWaits) {
   }
 }
 
+// A thread polled what was closed already, and whose Close() had found nobody to tell.
+TEST_P(FdSlotTest, NoWaitBeginsAfterTheClose) {
+  InFiberAndInThread([] {
+    OpenSlot slot;
+    slot.Drain();
+    EXPECT_TRUE(slot->Close());
+    EXPECT_EQ(slot->Wait(FdSlot::kRead, 1ms), std::error_code()) << "a try says that it is closed";
+  });
+}
+
 // FD5.
 TEST_P(FdSlotTest, AFiberWhoseCallsAlwaysSucceedLetsOthersRun) {
   InFiber([] {

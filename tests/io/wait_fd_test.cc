@@ -407,6 +407,20 @@ TEST_P(WaitFdTest, WhoIsAwakeWhenItIsClosedDoesNotWaitForTheNextOfThatNumber) {
   }
 }
 
+// The same if a cancellation has ended the wait before: it looked at the next one, and told of that.
+TEST_P(WaitFdTest, WhoIsCancelledBeforeItIsClosedDoesNotLookAtTheNextOfThatNumber) {
+  const int fd = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  Fiber waiter([fd] { EXPECT_EQ(WaitFd(fd, POLLIN, Soon()).error, std::errc::operation_canceled); });
+  ASSERT_TRUE(AwaitRegistered(1));
+  InFiber([&] {  // With one worker the waiter runs after all this.
+    EXPECT_TRUE(waiter.Cancel());
+    EXPECT_FALSE(CloseFd(fd));
+    EXPECT_EQ(::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC), fd);
+  });
+  waiter.Join();
+  EXPECT_FALSE(CloseFd(fd));
+}
+
 // It said timed_out, though it was ready long before: no worker had looked.
 TEST_P(WaitFdTest, WhatWasReadyBeforeTheDeadlineIsTold) {
   Pipe pipe;

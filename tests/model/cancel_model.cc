@@ -718,6 +718,18 @@ TEST(CancelModel, OneOfTwoIsTaken) {
   Choose({.name = "select: two at once", .preemptions = 2, .weak_choices = 1}, /*cancelled=*/false);
 }
 
+// SE1: it comes between the selection's first look and its entry.
+TEST(CancelModel, AUnitIsNotWaitedFor) {
+  Explore({.name = "select: a unit", .preemptions = 3, .weak_choices = 1}, [](model::Scenario&, FiberWorld& world) {
+    auto* choice = new Choice;
+    world.Fiber("fiber", Timers::kNo, [=] {
+      MODEL_CHECK(SelectOne(choice) == 1, "the event is not set");
+      delete choice;
+    });
+    world.Thread("releaser", [=] { choice->semaphore.Release(); });
+  });
+}
+
 TEST(CancelModel, ACancelledSelectionTakesOneOrNone) {
   Choose({.name = "select: cancelled", .preemptions = 1, .weak_choices = 1}, /*cancelled=*/true);
 }

@@ -1,18 +1,26 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// sync/selection.{h,cc} with the cases of a channel (sync/select.h) and of sockets (io/select_case.{h,cc}), through all
-// interleavings: items against hints, closures and cancellations. An item is taken or left in its channel (SL4), no
-// round remembers what another has seen (SL6), and a number is closed when its socket is (SCA1). The kernel never says
-// that a descriptor is ready, so each event is a hint. The scheduler and the locks are those of tests/model/stubs.
+// sync/selection.{h,cc} with the cases of a channel (sync/select.h), of sockets (io/select_case.{h,cc}) and of other
+// descriptors (io/fd_case.h, io/wait_fd.cc), through all interleavings: items against hints, closures and
+// cancellations. An item is taken or left in its channel (SL4), no round remembers what another has seen (SL6), a number
+// is closed when its socket is (SCA1), and a closure ends waits for a descriptor (WF3), whether it is selected or not.
+// The kernel never says that a descriptor is ready, so each event is a hint. The scheduler, the timers and the locks are
+// those of tests/model/stubs.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/epoll.h>
 
 #include <array>
+#include <chrono>
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
+#include "weft/io/event_handler.h"
+#include "weft/io/fd_case.h"
 #include "weft/io/fd_slot.h"
+#include "weft/io/io_result.h"
 #include "weft/io/registration.h"
 #include "weft/io/select_case.h"
 #include "weft/io/wait_fd.h"
@@ -35,10 +43,15 @@ namespace weft::io {
 namespace {
 std::array<model::Data<bool>*, 2> is_open;  // by number
 bool pool_is_old;
+bool numbers_are_old;
+// Of the number that is waited for, both.
+EventHandler* handler;
+model::Parker* is_registered;
 }  // namespace
 
-// What io/fd_slot.cc and io/select_case.cc ask the kernel and the reactor for.
+// What io/fd_slot.cc, io/select_case.cc and io/wait_fd.cc ask the kernel and the reactor for.
 bool ModelPoolIsOld() { return std::exchange(pool_is_old, false); }
+bool ModelNumbersAreOld() { return std::exchange(numbers_are_old, false); }
 void ModelClose(int fd) {
   MODEL_CHECK(is_open[fd]->Read(), "a number is closed twice (FD3)");
   is_open[fd]->Write(false);
@@ -47,8 +60,11 @@ bool IsReadableNow(int fd) noexcept {
   MODEL_CHECK(is_open[fd]->Read(), "a call on a number that is closed (FD3)");
   return false;
 }
-void ForgetFd(int) {}
-std::error_code Registration::Set(int, std::uint32_t, EventHandler*) { return {}; }
+std::error_code Registration::Set(int, std::uint32_t, EventHandler* its_handler) {
+  handler = its_handler;
+  static_cast<void>(is_registered->Unpark());
+  return {};
+}
 bool Registration::Remove(int) noexcept { return true; }
 bool Registration::is_served() const noexcept { return true; }
 
@@ -114,7 +130,9 @@ void Explore(const model::Options& options, Build build) {
   const model::Result result = model::Explore(options, [&](model::Scenario& scenario) {
     synchronization::model_cancellation_lock = new base::SpinLock;
     scheduling_group::model_cancellers = new base::Atomic<std::uint32_t>(0);
-    pool_is_old = true;
+    pool_is_old = numbers_are_old = true;
+    handler = nullptr;
+    is_registered = scenario.New<model::Parker>("registered");
     for (auto*& open : is_open) open = scenario.New<model::Data<bool>>("open", true);
     FiberWorld world(scenario);
     build(scenario, world);
@@ -196,6 +214,52 @@ void CloseWhileSelected(bool full) {
 TEST(SelectionModel, AChannelIsClosedWhileItIsSelected) {
   CloseWhileSelected(/*full=*/false);
   CloseWhileSelected(/*full=*/true);
+}
+
+void GiveEvent(std::uint32_t event) {
+  synchronization::WaitList claimed;
+  handler->OnEvents(event, &claimed);
+  synchronization::WakeAll(&claimed);
+}
+
+// When it is waited for: an event that others want, the number is closed, and the next descriptor that has it is ready.
+void CloseWhenItIsRegistered() {
+  is_registered->Park();
+  GiveEvent(EPOLLOUT);
+  MODEL_CHECK(!CloseFd(0), "the only one");
+  GiveEvent(EPOLLIN);
+}
+
+TEST(WaitFdModel, AClosureEndsAWait) {
+  for (const auto timers : {Timers::kNo, Timers::kYes}) {
+    Explore({.name = timers == Timers::kNo ? "wait_fd: closure" : "wait_fd: closure, time-out",
+             .preemptions = 3,
+             .weak_choices = 1},
+            [timers](model::Scenario&, FiberWorld& world) {
+              world.Fiber("waits", timers, [=] {
+                const Deadline deadline = timers == Timers::kNo ? Deadline::None() : std::chrono::hours(1);
+                const WaitFdResult result = WaitFd(0, POLLIN, deadline);
+                MODEL_CHECK(result.error == std::errc::operation_canceled || result.error == std::errc::timed_out,
+                            "it waits for the next descriptor of that number (WF3)");
+              });
+              world.Thread("closes", [] { CloseWhenItIsRegistered(); });
+            });
+  }
+}
+
+TEST(WaitFdModel, AClosureEndsASelection) {
+  Explore({.name = "select: a descriptor is closed", .preemptions = 3, .weak_choices = 1},
+          [](model::Scenario&, FiberWorld& world) {
+            world.Fiber("selects", Timers::kNo, [=] {
+              Selection selection;
+              FdCase fd(&selection, 0, POLLIN);
+              SelectCase* const cases[] = {&fd};
+              MODEL_CHECK(selection.Wait(cases, Deadline::None()) == 0, "nothing else is there");
+              MODEL_CHECK(fd.result().error == std::errc::operation_canceled,
+                          "it waits for the next descriptor of that number (WF3)");
+            });
+            world.Thread("closes", [] { CloseWhenItIsRegistered(); });
+          });
 }
 
 }  // namespace

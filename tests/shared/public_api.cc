@@ -3,6 +3,7 @@
 
 // A program of a shared libweft.so that uses a little of everything that weft.h offers.
 
+#include <dlfcn.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -112,15 +113,33 @@ void UseIo() {
   Expect(!socket.Bind(*weft::io::SocketAddress::Parse("127.0.0.1:0")), "UdpSocket");
 }
 
+// Each is unloaded while its variable has a value in this fiber or context, which its code destroys.
+void UseAndUnload(const char* plugin, const char* function) {
+  void* const library = dlopen(plugin, RTLD_NOW);
+  Expect(library != nullptr, plugin);
+  if (library == nullptr) return;
+  const auto count = reinterpret_cast<int (*)()>(dlsym(library, function));
+  Expect(count != nullptr && count() == 1 && count() == 2, function);
+  dlclose(library);
+  void* const still_there = dlopen(plugin, RTLD_NOW | RTLD_NOLOAD);
+  Expect(still_there != nullptr, "a plugin stays while its variables have values");
+  if (still_there != nullptr) dlclose(still_there);
+}
+
 }  // namespace
 
-int main() {
+// By pairs: a plugin and the function of it that is called.
+int main(int count, char** arguments) {
   weft::fiber::StartRuntime();
   Expect(weft::fiber::TryAdmit() == weft::fiber::Admission::kAdmitted, "TryAdmit");
-  weft::Fiber([] {
+  weft::Fiber([&] {
     UsePrimitives();
     UseLocalsAndTimers();
     UseIo();
+    const auto context = weft::FiberExecutionContext::Create();
+    context->Execute([&] {
+      for (int i = 1; i + 1 < count; i += 2) UseAndUnload(arguments[i], arguments[i + 1]);
+    });
     weft::FiberYield();
   }).Join();
   Expect(weft::fiber::TerminateRuntime() == 0, "TerminateRuntime");

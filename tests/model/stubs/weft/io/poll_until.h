@@ -19,7 +19,9 @@ bool IsReadableNow(int fd) noexcept;
 // For one descriptor: whether it is ready now.
 inline int PollUntil(pollfd* polled, nfds_t count, Deadline) noexcept {
   if (count != 1) model::Fail("a plain thread waits for a descriptor");
-  return IsReadableNow(polled->fd) ? 1 : 0;
+  if (!IsReadableNow(polled->fd)) return 0;
+  polled->revents = polled->events;
+  return 1;
 }
 
 }  // namespace weft::io
