@@ -61,6 +61,8 @@ class StackPool {
     std::size_t first_arena_size = std::size_t{256} << 20;  // Of address space.
     StackMemory* memory = nullptr;                          // nullptr: StackMemory::System().
     void* owner = nullptr;                                  // What owner() returns; the pool does nothing with it.
+
+    bool operator==(const Options&) const = default;
   };
 
   struct Statistics {

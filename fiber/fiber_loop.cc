@@ -38,7 +38,7 @@ static_assert(sizeof(TaskBody) <= FiberEntity::kInlineCallable);
 
 }  // namespace
 
-class FiberLoop::Impl : public LoopDriver {
+class FiberLoop::Impl final : public LoopDriver {
  public:
   using LoopDriver::LoopDriver;
 

@@ -32,10 +32,24 @@
 //
 // The main context is the driver's own stack, below RunReady(). There run the functions given to RunInMainContext(),
 // what AddTaskFinally() calls at the end, RunUntil()'s predicates and callbacks of timers that ask for the timer
-// thread. They are in no fiber: a wait there blocks the thread, and with it the loop.
+// thread (which may not wait: timer/fiber_timer.h). They are in no fiber.
+//
+// A wait in the main context runs the loop, below it, until what it waits for has come or its deadline has passed: for
+// a mutex that a fiber of the loop holds, an event, a join, a future, a sleep. So fibers go on during a call that
+// waits; but no other function of the main context begins, and RunReady() and the like return after it, however late.
+// All primitives of sync/, timers and fibers wait like this. Input and output block the thread there, and with it the
+// loop, as system calls do. Outside of the loop a wait blocks the thread, and no fiber runs, since nobody has said so.
+// In a foreign loop's callback, RunUntil(event), or a wait in RunInMainContext(), runs the loop, and the foreign one
+// stands still meanwhile, as in each callback.
+//
+// A thread may have several loops, and drives each outside of them or in the main context of another one, which stands
+// still until that call returns: its fibers, timers and descriptors wait. Current(), the calling fiber and what it
+// starts are those of the innermost loop. A wait in its main context runs that one alone, so it must not wait for a
+// fiber of the outer one. RunReady() and the like end the process in a fiber, whose stack is no place for other fibers
+// (RunInMainContext() is), and while the loop is driven already, by a caller of the caller.
 //
 // Who may call: see each function. The owner is the thread that made the loop, outside of it and in its main context,
-// and the loop's fibers. A thread runs one loop at a time: RunReady() and the like end the process in a fiber.
+// and in the loop's fibers; also in fibers and main contexts of the thread's other loops.
 // Memory ordering: a task sees what came before the call that added it. The owner sees what all tasks did after
 // HasTasks() has said false.
 // Lifetime: the owner makes and destroys it; nobody may add a task meanwhile. A forked process may not use the loop.
@@ -70,7 +84,8 @@ class FiberLoop {
 
   using Options = FiberLoopOptions;
 
-  // A plain thread, or one of the runtime's that is no worker: its owner.
+  // A plain thread, or one of the runtime's that is no worker: its owner. Not in a fiber, but in the main context of
+  // another loop.
   FiberLoop();
   explicit FiberLoop(Options options);
   FiberLoop(const FiberLoop&) = delete;
@@ -85,7 +100,8 @@ class FiberLoop {
   bool AddTask(Task f);
   bool AddTask(const FiberAttributes& attributes, Task f);
 
-  // The owner. f runs at once, before the call returns, until it waits, yields or ends for the first time.
+  // The owner, but no fiber of another loop. f runs at once, before the call returns, until it waits, yields or ends
+  // for the first time.
   bool AddTaskEager(Task f);
 
   // Any thread, any fiber of any group. As AddTask(); wakes the driver.
@@ -101,8 +117,10 @@ class FiberLoop {
     });
   }
 
-  // The owner. Calls f() in the main context, in the caller's FiberExecutionContext, and returns or throws what f does.
-  // The calling fiber stops meanwhile, as do all others, and goes on before them. In the main context it is a call.
+  // The owner, but no fiber of another loop. Calls f() in the main context, in the caller's FiberExecutionContext, and
+  // returns or throws what f does. The calling fiber stops meanwhile, and goes on before others. These stop, too, while
+  // f does not wait. If another function in the main context waits, f begins after its end. In the main context it is a
+  // call; outside of the loop it runs fibers while f waits, and only then.
   template <class F>
   std::invoke_result_t<F&> RunInMainContext(F&& f) {
     using Returned = LoopResult<std::invoke_result_t<F&>>;
@@ -115,7 +133,8 @@ class FiberLoop {
   // Of the calling fiber, or of the main context that the caller is in; nullptr: of neither.
   static FiberLoop* Current() noexcept;
 
-  // --- Driving: the owner's thread, outside of the loop. What leaves a predicate leaves the call. ---
+  // --- Driving: the owner's thread, outside of the loop, or in the main context of another one. What leaves a
+  // predicate leaves the call. ---
 
   // Runs the timers that are due and all that is ready, also what becomes ready meanwhile, up to Options::longest_run.
   // Does not wait. True: tasks are left; see NotifyFd() and NextDeadline().

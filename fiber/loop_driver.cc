@@ -27,7 +27,9 @@ using scheduling_group::CurrentWorker;
 using scheduling_group::DrivenGroup;
 using scheduling_group::DrivenGroups;
 using scheduling_group::IdlePoller;
+using scheduling_group::MainContext;
 using scheduling_group::SchedulingGroup;
+using scheduling_group::Worker;
 using scheduling_group::WorkerBase;
 using Clock = std::chrono::steady_clock;
 
@@ -39,14 +41,14 @@ constexpr std::chrono::milliseconds kRetryStackEvery{10};
 // How late input and output may be noticed where the system has no descriptor left for the loop.
 constexpr std::chrono::milliseconds kPollUnwatched{1};
 
-[[noreturn]] void FailNested(const char* caller) {
+[[noreturn]] void FailInFiber(const char* caller) {
   const auto* const self = scheduling_group::CurrentFiber();
-  WEFT_FATAL(caller, ": a thread that runs fibers cannot drive a loop; the caller is ",
-             self != nullptr ? DescribeFiber(*self) : std::string("in the main context of a loop or ends a fiber"));
+  WEFT_FATAL(caller, ": a thread that runs a fiber cannot drive a loop, but in RunInMainContext(); the caller is ",
+             self != nullptr ? DescribeFiber(*self) : std::string("a timer's callback, or ends a fiber"));
 }
 
-void CheckNotNested(const char* caller) {
-  if (CurrentWorker() != nullptr) FailNested(caller);
+void CheckNotInFiber(const char* caller) {
+  if (CurrentWorker() != nullptr && MainContext::OfCaller() == nullptr) FailInFiber(caller);
 }
 
 // The signal handlers' stack of a thread that has loops.
@@ -65,7 +67,7 @@ void DropSignalStack() {
 }
 
 DrivenGroup* BorrowGroup(const FiberLoopOptions& options) {
-  CheckNotNested("FiberLoop");
+  CheckNotInFiber("FiberLoop");
   EnsureRuntimeHooks();
   scheduling_group::UseHeavyFenceForOutsideSections();
   CheckStackSizes("FiberLoop", {.stack_size = options.stack_size, .stack_guard_size = options.stack_guard_size});
@@ -88,17 +90,6 @@ timer::TimerWorker::Options TimerOptions(SchedulingGroup* group) {
 
 }  // namespace
 
-class LoopDriver::In {
- public:
-  In(LoopDriver* driver, const char* caller) : driver_(*driver) { driver_.Begin(caller); }
-  ~In() { driver_.End(); }
-  In(const In&) = delete;
-  In& operator=(const In&) = delete;
-
- private:
-  LoopDriver& driver_;
-};
-
 LoopDriver::LoopDriver(FiberLoop* loop, FiberLoopOptions options)
     : loop_(loop),
       options_(std::move(options)),
@@ -114,8 +105,9 @@ LoopDriver::LoopDriver(FiberLoop* loop, FiberLoopOptions options)
 
 bool LoopDriver::MayBeDestroyed() {
   if (group_->forks != DrivenGroups::Forks()) return false;
-  CheckNotNested("FiberLoop::~FiberLoop");
+  CheckNotInFiber("FiberLoop::~FiberLoop");
   CheckOwner("FiberLoop::~FiberLoop");
+  WEFT_CHECK(!in_, "FiberLoop::~FiberLoop: the loop is driven, by the caller of the caller");
   if (live_fibers() == 0) return true;
   if (base::IsInExit()) return false;
   WEFT_FATAL("FiberLoop::~FiberLoop: loop \"", options_.name, "\" has ", live_fibers(),
@@ -140,19 +132,35 @@ LoopDriver* LoopDriver::OfCaller() noexcept {
 
 void LoopDriver::CheckOwner(const char* caller) const {
   WEFT_CHECK(group_->forks == DrivenGroups::Forks(), caller, ": the loop was made before the process was forked");
-  const WorkerBase* const worker = CurrentWorker();
-  const bool is_owner = worker != nullptr ? worker == &worker_ : std::this_thread::get_id() == owner_;
-  WEFT_CHECK(is_owner, caller, ": the caller is neither the thread that made the loop nor a fiber of the loop");
+  // A loop's fibers never leave its thread.
+  WEFT_CHECK(std::this_thread::get_id() == owner_, caller,
+             ": the caller is neither the thread that made the loop nor a fiber of the loop");
 }
 
 void LoopDriver::Begin(const char* caller) {
-  CheckNotNested(caller);
+  CheckNotInFiber(caller);
   CheckOwner(caller);
+  WEFT_CHECK(!in_, caller, ": the loop is driven already, by a caller of the caller; a wait in its main context runs ",
+             "its fibers");
+  in_ = true;
+  outer_ = OfCaller();
   if (has_test_time_) GoInInTestTime();
   if (std::exchange(asleep_, false)) WakeUp();
   descriptor_.Clear();  // LDR1
   section_.emplace(nullptr);
+  if (outer_ != nullptr) outer_->BeginRest();
   worker_.BeginDriving();
+}
+
+// LDR5
+void LoopDriver::BeginRest() {
+  section_.reset();
+  if (has_test_time_) base::TestTime::Rested();
+}
+
+void LoopDriver::EndRest() {
+  if (has_test_time_) base::TestTime::Ran();
+  section_.emplace(nullptr);
 }
 
 void LoopDriver::End() {
@@ -168,8 +176,10 @@ void LoopDriver::End() {
     descriptor_.MarkReadable();
   }
   worker_.EndDriving();
+  if (outer_ != nullptr) std::exchange(outer_, nullptr)->EndRest();
   section_.reset();
   if (has_test_time_) GoOutInTestTime();
+  in_ = false;
 }
 
 // While it is asleep nobody else looks after the poller, whose watchdog need not know. False: nor does the descriptor.
@@ -213,7 +223,7 @@ LoopDriver::Outcome LoopDriver::RunRounds(TimePoint until, std::chrono::nanoseco
                                           void* argument) {
   const TimePoint no_longer_than = longest.count() > 0 ? Clock::now() + longest : TimePoint::max();
   for (;;) {
-    if (stop != nullptr && stop(argument)) return Outcome::kStopped;
+    if (stop != nullptr && Ask(stop, argument)) return Outcome::kStopped;
     LookAfterTimers();
     const bool ran = worker_.RunNext();
     if (!ran && !group_->policy().HasWork() && !PollFoundWork()) return Outcome::kNothingReady;
@@ -229,26 +239,25 @@ void LoopDriver::RunReady(const char* caller, std::chrono::nanoseconds limit) {
 
 bool LoopDriver::DriveUntil(const char* caller, Predicate predicate, void* argument, Deadline deadline) {
   const In in(this, caller);
+  return Drive(predicate, argument, deadline);
+}
+
+bool LoopDriver::Drive(Predicate predicate, void* argument, Deadline deadline) {
   for (;;) {
     switch (RunRounds(deadline.time_point(), std::chrono::nanoseconds(0), predicate, argument)) {
       case Outcome::kStopped:
         return true;
       case Outcome::kTimeIsUp:
-        return predicate(argument);
+        return Ask(predicate, argument);
       case Outcome::kNothingReady:
         break;
     }
     if (!worker_.AnnounceSleep()) continue;
-    bool is_over = false;
-    try {
-      is_over = predicate(argument);  // LDR3
-    } catch (...) {
+    if (AskAsleep(predicate, argument)) return true;
+    if (!std::exchange(announced_, false)) continue;  // It has waited: look again.
+    if (deadline.expired()) {
       worker_.WakeUp();
-      throw;
-    }
-    if (is_over || deadline.expired()) {
-      worker_.WakeUp();
-      return is_over;
+      return false;
     }
     section_.reset();
     WaitUntil(deadline.time_point());
@@ -329,36 +338,11 @@ void LoopDriver::GoOutInTestTime() {
   }
 }
 
-void LoopDriver::RunEagerly(scheduling_group::FiberEntity* fiber) {
-  WorkerBase* const worker = CurrentWorker();
-  if (worker == nullptr) {
-    const In in(this, "FiberLoop::AddTaskEager");
-    worker_.RunEagerly(fiber);
-  } else if (worker->current == nullptr) {
-    worker_.RunEagerly(fiber);
-  } else {
-    struct Start {
-      scheduling_group::Worker* worker;
-      scheduling_group::FiberEntity* fiber;
-    } start{.worker = &worker_, .fiber = fiber};
-    worker_.CallOnLoop(
-        worker->current,
-        [](void* argument) { static_cast<Start*>(argument)->worker->RunEagerly(static_cast<Start*>(argument)->fiber); },
-        &start);
-  }
-}
-
-void LoopDriver::CallInMainContext(void (*call)(void*), void* argument) {
-  const WorkerBase* const worker = CurrentWorker();
-  if (worker == nullptr || worker->current == nullptr) return call(argument);
-  worker_.CallOnLoop(worker->current, call, argument);
-}
-
 void LoopDriver::EndWait() { group().Notify(); }
 
 int LoopDriver::NotifyFd(std::error_code* error) {
   const std::error_code failed = descriptor_.Open();
-  if (has_test_time_ && !failed && CurrentWorker() == nullptr && !test_waits_) {
+  if (has_test_time_ && !failed && !in_ && !test_waits_) {
     BeginTestWait(base::Waits::kThread);
   }
   if (error != nullptr) *error = failed;

@@ -9,6 +9,10 @@
 //                      |                                            ^
 //                      +--nothing ready (Run): wait ----------------+
 //
+// While it is in, users' functions run in its main context: predicates, and what fibers have called there. A wait in
+// one of them runs the same rounds, below it (RunUntilUnparked()). From there, too, another loop of the thread may be
+// entered: this one rests until that one is out.
+//
 // Out: the worker has announced that it sleeps (IW1), and whoever makes a fiber ready writes to the descriptor; or the
 // descriptor has been made readable, because something is left. In: nobody need tell it anything.
 //
@@ -21,6 +25,10 @@
 //   LDR4  Under a test clock (base/test_time.h) the driver is a runner while it is in and does not wait. A loop whose
 //        descriptor is open waits while it is out, too (test_wait_), and is a runner while that is readable. Nobody can
 //        tell the thread of a loop without a descriptor that a time has come: time passes over its deadlines.
+//   LDR5  While another loop of the thread is in above it, a driver is in no OutsideSection, and no runner. Its
+//        timers and fibers wait. The last one entered is left first, also by an exception.
+//   LDR6  The loop runs below a wait of a predicate or of a function that a fiber has called, and below no other: the
+//        callbacks of timers, and the poller's work, are not to be entered twice.
 #ifndef WEFT_FIBER_LOOP_DRIVER_H_
 #define WEFT_FIBER_LOOP_DRIVER_H_
 
@@ -30,12 +38,14 @@
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "weft/base/test_time.h"
 #include "weft/fiber/fiber_loop_options.h"
 #include "weft/fiber/loop_descriptor.h"
 #include "weft/scheduling_group/driven_groups.h"
 #include "weft/scheduling_group/outside_section.h"
+#include "weft/scheduling_group/thread_parker.h"
 #include "weft/scheduling_group/worker.h"
 #include "weft/timer/timer_worker.h"
 
@@ -45,7 +55,7 @@ class FiberLoop;
 
 namespace weft::fiber::detail {
 
-class LoopDriver {
+class LoopDriver : public scheduling_group::MainContext {
  public:
   using Predicate = bool (*)(void* argument);
 
@@ -53,7 +63,7 @@ class LoopDriver {
   LoopDriver(const LoopDriver&) = delete;
   LoopDriver& operator=(const LoopDriver&) = delete;
   // MayBeDestroyed() has said true.
-  ~LoopDriver();
+  ~LoopDriver();  // NOLINT: not virtual; nobody destroys a MainContext.
 
   // False: the process ends, or has been forked: it must be left as it is. Ends the process if tasks are left (LUP3).
   bool MayBeDestroyed();
@@ -75,6 +85,11 @@ class LoopDriver {
   // The owner's thread, out. limit: 0: none.
   void RunReady(const char* caller, std::chrono::nanoseconds limit);
   bool DriveUntil(const char* caller, Predicate predicate, void* argument, Deadline deadline);
+
+  // --- MainContext ---
+  scheduling_group::SchedulingGroup* Group() noexcept override { return &group_->group; }
+  void RunUntilUnparked(base::Parker* parker, Deadline deadline) noexcept override;
+  bool RunSome() noexcept override;
 
   // Any thread.
   void EndWait();
@@ -104,8 +119,17 @@ class LoopDriver {
     LoopDriver& driver_;
   };
 
+  // While one lives, a user's function runs in the main context; or none, again.
+  class InMainContext;
+
   void Begin(const char* caller);
   void End();
+  void BeginRest();
+  void EndRest();
+  bool IsInFiber(const char* caller) const;
+  bool Ask(Predicate predicate, void* argument);
+  bool AskAsleep(Predicate predicate, void* argument);
+  bool Drive(Predicate predicate, void* argument, Deadline deadline);
   // until: by FiberClock. longest: by the machine's clock; 0: no limit.
   Outcome RunRounds(TimePoint until, std::chrono::nanoseconds longest, Predicate stop, void* argument);
   void WakeUp();
@@ -126,9 +150,12 @@ class LoopDriver {
   const std::unique_ptr<scheduling_group::DrivenGroup, GiveBack> group_;  // Given back last.
   LoopDescriptor descriptor_;
   timer::TimerWorker timers_;
-  bool monitored_ = false;     // SliceMonitor::AddTeam()
-  bool asleep_ = false;        // out, and has announced that
-  bool holds_poller_ = false;  // IdlePoller::TryEnter(), while asleep
+  bool monitored_ = false;  // SliceMonitor::AddTeam()
+  bool in_ = false;
+  LoopDriver* outer_ = nullptr;  // LDR5: the loop in whose main context this one was entered
+  bool asleep_ = false;          // out, and has announced that
+  bool announced_ = false;       // in, and has announced that it sleeps
+  bool holds_poller_ = false;    // IdlePoller::TryEnter(), while asleep
   const bool has_test_time_ = base::HasTestTime();
   TestWait test_wait_{this};
   bool test_waits_ = false;           // BeginTestWait(), out
@@ -136,6 +163,31 @@ class LoopDriver {
   TimePoint retry_stack_at_;          // for fibers that found no stack (SG2)
   std::optional<scheduling_group::OutsideSection> section_;
   scheduling_group::Worker worker_;  // Last: made when all else is there.
+};
+
+class LoopDriver::In {
+ public:
+  In(LoopDriver* driver, const char* caller) : driver_(*driver) { driver_.Begin(caller); }
+  ~In() { driver_.End(); }
+  In(const In&) = delete;
+  In& operator=(const In&) = delete;
+
+ private:
+  LoopDriver& driver_;
+};
+
+class LoopDriver::InMainContext {
+ public:
+  explicit InMainContext(LoopDriver* driver) noexcept : InMainContext(&driver->worker_, driver) {}
+  InMainContext(scheduling_group::Worker* worker, MainContext* main_context) noexcept
+      : worker_(*worker), before_(std::exchange(worker->main_context, main_context)) {}
+  ~InMainContext() { worker_.main_context = before_; }
+  InMainContext(const InMainContext&) = delete;
+  InMainContext& operator=(const InMainContext&) = delete;
+
+ private:
+  scheduling_group::Worker& worker_;
+  MainContext* const before_;
 };
 
 }  // namespace weft::fiber::detail

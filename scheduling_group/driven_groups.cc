@@ -36,9 +36,11 @@ constinit std::atomic<unsigned> forks{0};
                                                         forks.fetch_add(1, std::memory_order_relaxed);
                                                       });
 
-bool SameOptions(const GroupOptions& a, const GroupOptions& b) {
-  return a.stack_size == b.stack_size && a.guard_pages == b.guard_pages && a.guard_size == b.guard_size &&
-         a.node == b.node && a.warm_stacks == b.warm_stacks;
+// Whether a group made from `made` may serve for `wanted`: it can change its id no more, but what it records.
+bool MayServe(const GroupOptions& made, GroupOptions wanted) {
+  wanted.id = made.id;
+  wanted.record_stack_every = made.record_stack_every;
+  return made == wanted;
 }
 
 void WakeDriver(void* group) noexcept {
@@ -68,11 +70,12 @@ DrivenGroup* DrivenGroups::Borrow(GroupOptions options) {
   Pool& pool = ThePool();
   const std::lock_guard guard(pool.mutex);
   const auto found = std::find_if(pool.free.begin(), pool.free.end(), [&](const DrivenGroup* group) {
-    return group->forks == Forks() && SameOptions(group->group.options(), options);  // DRV2
+    return group->forks == Forks() && MayServe(group->group.options(), options);  // DRV2
   });
   if (found != pool.free.end()) {
     DrivenGroup* const group = *found;
     pool.free.erase(found);
+    group->group.group_stacks().RecordAnew(options.record_stack_every);
     group->group.GoOn();
     return group;
   }
@@ -86,6 +89,7 @@ DrivenGroup* DrivenGroups::Borrow(GroupOptions options) {
 void DrivenGroups::GiveBack(DrivenGroup* group) {
   group->group.Stop();  // Descriptors that are registered with its poller look for another one.
   (void)group->group.stacks().Trim(0);
+  (void)group->group.group_stacks().Trim(0);  // Those of other sizes.
   Pool& pool = ThePool();
   const std::lock_guard guard(pool.mutex);
   pool.free.push_back(group);

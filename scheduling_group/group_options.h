@@ -38,6 +38,8 @@ struct GroupOptions {
   context::StackPool::Options stacks{};                  // stack_size, guard and node above override it
   std::chrono::nanoseconds max_ready_wait{0};            // longer waits mean overload (overload_detector.h); 0: never
   const base::Clock* clock = &base::SteadyClock::Get();  // of ready fibers' waits
+
+  bool operator==(const GroupOptions&) const = default;
 };
 
 // Aborts on an option out of range (the runtime has checked what users give).

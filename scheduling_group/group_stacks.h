@@ -48,6 +48,11 @@ class GroupStacks {
   // --- Of the group's pool ---
 
   std::size_t record_every() const noexcept { return record_every_; }
+  // While the group has no fibers. From now on each N-th is recorded; what has been is forgotten.
+  void RecordAnew(std::size_t every) noexcept {
+    record_every_ = every;
+    high_water_.store(0, std::memory_order_relaxed);
+  }
   // A stack that is marked. nullptr: memory is exhausted. It is released to the pool after Measure().
   void* AcquireMarked();
   // Also one that is not marked, which it ignores.
@@ -65,7 +70,7 @@ class GroupStacks {
 
   context::StackPool* Make(std::atomic<context::StackPool*>& place, std::size_t bytes, std::size_t guard_bytes);
 
-  const std::size_t record_every_;
+  std::size_t record_every_;
   std::atomic<std::size_t> high_water_{0};
   const context::StackPool::Options options_;
   context::StackPool pool_;

@@ -22,6 +22,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "weft/base/cpu.h"
 #include "weft/base/spin_lock.h"
@@ -59,17 +60,25 @@ class PolicyLoop final : public SchedulingPolicy {
   // Any thread. acquire: see FibersStarted() in driven_groups.h.
   std::uint64_t started() const noexcept { return started_.load(std::memory_order_acquire); }
 
-  // The driver. They nest.
+  // The driver. They nest: the innermost counts.
   class Hold {
    public:
-    explicit Hold(PolicyLoop& policy) noexcept : policy_(policy), outer_(policy.held_) { policy.held_ = true; }
+    explicit Hold(PolicyLoop& policy) noexcept : Hold(policy, true) {}
     ~Hold() { policy_.held_ = outer_; }
     Hold(const Hold&) = delete;
     Hold& operator=(const Hold&) = delete;
 
    private:
+    friend class PolicyLoop;
+    Hold(PolicyLoop& policy, bool held) noexcept : policy_(policy), outer_(std::exchange(policy.held_, held)) {}
+
     PolicyLoop& policy_;
     const bool outer_;
+  };
+  // No Hold counts.
+  class Release : Hold {
+   public:
+    explicit Release(PolicyLoop& policy) noexcept : Hold(policy, false) {}
   };
 
  private:

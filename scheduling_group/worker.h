@@ -23,6 +23,9 @@
 //       a switch.
 //   W4  A worker without a fiber does what idle_loop.h says, and ends when told to stop. In time, or it is left behind
 //       (worker_life.h): then its fiber, if it ends after all, is not retired.
+//   W5  Of a driven group: while a call of kind kMayWait (CallOnLoop()) waits, no other one begins, and those that come
+//       queue. On the one stack a second one would have to end before the first one goes on, which may be what it waits
+//       for: two that wait for one mutex, in order, would never end.
 //
 // Rejected: sched_yield() on the way to sleep, or between failed searches, see docs/decisions/004.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_H_
@@ -39,6 +42,7 @@
 #include "weft/numa/node_memory.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/policy_loop.h"
 #include "weft/scheduling_group/prefetch_fiber.h"
 #include "weft/scheduling_group/scheduling_group.h"
 #include "weft/scheduling_group/slice_monitor.h"
@@ -68,14 +72,16 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   // After time_slice.h has raised its flag.
   void YieldAfterSlice();
   // Of a driven group: the driver calls call(argument) on its own stack, and then goes on in the fiber at once.
-  void CallOnLoop(FiberEntity* self, void (*call)(void* argument), void* argument);
+  enum class LoopCallKind : std::uint8_t { kAtOnce, kMayWait };  // W5
+  void CallOnLoop(FiberEntity* self, LoopCallKind kind, void (*call)(void* argument), void* argument);
 
   // --- By the driver of a driven group (driven_groups.h), on the stack of its loop: worker_driven.cc ---
-  // The calling thread is the worker from here to EndDriving().
+  // The calling thread is the worker from here to EndDriving(). It may be that of another loop, in its main context: it
+  // is that one again afterwards.
   void BeginDriving();
   void EndDriving();
-  // Runs the next ready fiber, and whatever runs after it without a return to the loop. False: there is none, or it is
-  // time to look after timers and the poller.
+  // The driver has just looked after timers and the poller. Runs the next ready fiber, and whatever runs after it until
+  // it is time to look again. False: there is none.
   bool RunNext();
   // `fiber` is new and in no queue: runs it until it waits, yields or ends for the first time.
   void RunEagerly(FiberEntity* fiber);
@@ -86,6 +92,8 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   // True: the thread that ends the sleep calls the group's DriverHook. False: the sleep has ended.
   [[nodiscard]] bool SleepElsewhere();
   void WakeUp();
+  // While one lives, what runs in the main context waits, and the loop runs below it.
+  class LoopCallWaits;
 
  private:
   class IdleSide;
@@ -117,7 +125,16 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   WEFT_ALWAYS_INLINE void FinishSwitch();
   void FinishRareSwitch(FiberEntity* fiber);
   void Enter(FiberEntity* fiber);  // driven; the next two, too
-  void ServeLoopCall();
+  struct LoopCall {
+    FiberEntity* caller;
+    LoopCallKind kind;
+    void (*call)(void* argument);
+    void* argument;
+    LoopCall* next = nullptr;
+  };
+  void ServeCalls();
+  void Serve(const LoopCall& call);
+  bool HasLoopCall() const noexcept { return first_call_ != nullptr && !loop_call_waits_; }
   void GetUpDriven();
   void TakeOverStack(FiberEntity* from, FiberEntity* to);
   void GiveStackBack(FiberEntity* fiber);
@@ -142,16 +159,29 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   bool stealing_ = false;                                 // the last attempt to steal brought a fiber
   std::vector<std::uint64_t> next_steal_search_;          // by neighbour
   // Of a driven group.
-  struct LoopCall {
-    FiberEntity* caller;
-    void (*call)(void* argument);
-    void* argument;
-  };
-  LoopCall* loop_call_ = nullptr;  // CallOnLoop(): what the loop is to do next
-  bool elsewhere_ = false;         // SleepElsewhere() said true
+  LoopCall* loop_call_ = nullptr;   // CallOnLoop(): what the loop is to do next
+  LoopCall* first_call_ = nullptr;  // W5: those that wait for their turn, on their callers' stacks
+  LoopCall* last_call_ = nullptr;
+  bool loop_call_waits_ = false;  // W5
+  bool elsewhere_ = false;        // SleepElsewhere() said true
+  Worker* outer_ = nullptr;       // what the thread was when it began to drive; nullptr: a plain thread
 
   SliceMonitor::MonitoredWorker slice_;                              // Last: the monitor reads it.
   std::optional<SliceMonitor::MonitoredWorker::Asleep> not_driven_;  // of a driven group
+};
+
+class Worker::LoopCallWaits {
+ public:
+  explicit LoopCallWaits(Worker* worker) noexcept;
+  ~LoopCallWaits();
+  LoopCallWaits(const LoopCallWaits&) = delete;
+  LoopCallWaits& operator=(const LoopCallWaits&) = delete;
+
+ private:
+  Worker& worker_;
+  const bool outer_;
+  MainContext* const main_context_;
+  const PolicyLoop::Release released_;
 };
 
 // Inline: park.cc.

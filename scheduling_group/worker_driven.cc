@@ -15,18 +15,33 @@
 namespace weft::scheduling_group {
 
 void Worker::BeginDriving() {
-  WEFT_DCHECK(is_driven && CurrentWorker() == nullptr, "Worker::BeginDriving: the thread is a worker");
+  outer_ = static_cast<Worker*>(CurrentWorker());
+  WEFT_DCHECK(is_driven && (outer_ == nullptr || (outer_->is_driven && outer_->current == nullptr)),
+              "Worker::BeginDriving: the thread is a worker");
   SetCurrentWorker(this);
   not_driven_.reset();
 }
 
 void Worker::EndDriving() {
   not_driven_.emplace(&slice_);
-  SetCurrentWorker(nullptr);
+  SetCurrentWorker(outer_);
 }
 
 bool Worker::RunNext() {
-  FiberEntity* fiber = FindFiber();
+  if (HasLoopCall()) {
+    const LoopCall* const call = std::exchange(first_call_, first_call_->next);
+    Serve(*call);
+    ServeCalls();
+    return true;
+  }
+  // Not PopFor(): the driver has just looked after timers and the poller. It would be sent back to that, without a
+  // fiber, again and again where that takes longer than PollPace wants.
+  auto& policy = static_cast<PolicyLoop&>(group->policy());
+  bool must_notify = false;
+  FiberEntity* fiber;
+  do {
+    fiber = policy.Pop(index, &must_notify);
+  } while (fiber != nullptr && !PrepareToEnter(fiber));
   if (fiber == nullptr) return false;
   Enter(fiber);
   return true;
@@ -44,19 +59,41 @@ void Worker::RunEagerly(FiberEntity* fiber) {
 void Worker::Enter(FiberEntity* fiber) {
   CheckOverflowHandlerAtTimes();
   SwitchTo(nullptr, SwitchReason::kNothing, fiber);
-  while (loop_call_ != nullptr) ServeLoopCall();
+  ServeCalls();
 }
 
-void Worker::ServeLoopCall() {
-  const LoopCall call = *std::exchange(loop_call_, nullptr);
-  call.call(call.argument);  // It may enter fibers itself, here.
-  call.caller->state_.OnTaken();
-  if (PrepareToEnter(call.caller)) SwitchTo(nullptr, SwitchReason::kNothing, call.caller);
+void Worker::ServeCalls() {
+  while (LoopCall* const call = std::exchange(loop_call_, nullptr)) {
+    if (!loop_call_waits_ || call->kind == LoopCallKind::kAtOnce) {
+      Serve(*call);
+    } else {
+      (first_call_ == nullptr ? first_call_ : last_call_->next) = call;  // W5
+      last_call_ = call;
+    }
+  }
 }
 
-void Worker::CallOnLoop(FiberEntity* self, void (*call)(void* argument), void* argument) {
+void Worker::Serve(const LoopCall& call) {
+  FiberEntity* const caller = call.caller;  // Its stack has the call.
+  call.call(call.argument);                 // It may enter fibers itself, here.
+  caller->state_.OnTaken();
+  if (PrepareToEnter(caller)) SwitchTo(nullptr, SwitchReason::kNothing, caller);
+}
+
+Worker::LoopCallWaits::LoopCallWaits(Worker* worker) noexcept
+    : worker_(*worker),
+      outer_(std::exchange(worker->loop_call_waits_, true)),
+      main_context_(std::exchange(worker->main_context, nullptr)),
+      released_(static_cast<PolicyLoop&>(worker->group->policy())) {}
+
+Worker::LoopCallWaits::~LoopCallWaits() {
+  worker_.loop_call_waits_ = outer_;
+  worker_.main_context = main_context_;
+}
+
+void Worker::CallOnLoop(FiberEntity* self, LoopCallKind kind, void (*call)(void* argument), void* argument) {
   if (group->needs_attention()) BeforeLeaving(self);
-  LoopCall loop_call{.caller = self, .call = call, .argument = argument};
+  LoopCall loop_call{.caller = self, .kind = kind, .call = call, .argument = argument};
   loop_call_ = &loop_call;
   publish_ = [](void*) noexcept { return true; };  // To nobody: the loop takes it back.
   publish_argument_ = nullptr;
@@ -68,7 +105,7 @@ bool Worker::AnnounceSleep() {
   TellDrainWaiter();
   IdleWorkers& idle = group->idle();
   idle.PrepareSleep(index);
-  if (!group->policy().HasWork()) {
+  if (!group->policy().HasWork() && !HasLoopCall()) {
     WorkerCounters::Add(counters().sleeps);
     return true;
   }

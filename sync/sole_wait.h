@@ -23,6 +23,7 @@ WEFT_ALWAYS_INLINE SoleWaiter::Result SoleWaiter::Await(Interruptible interrupti
   FiberEntity* const fiber = scheduling_group::CurrentFiber();
   fiber_ = fiber;
   if (fiber == nullptr) {
+    parker_.Prepare();
     if (!Place::Publish(this, argument_)) return Result::kNotPublished;
     AwaitAsThread();
     return Result::kNotified;

@@ -3,8 +3,6 @@
 
 #include "weft/sync/wait_queue.h"
 
-#include <sched.h>
-
 #include <chrono>
 #include <cstddef>
 #include <mutex>
@@ -13,11 +11,9 @@
 
 #include "weft/base/check.h"
 #include "weft/base/process_exit.h"
-#include "weft/base/test_time.h"
 #include "weft/scheduling_group/cancel_fence.h"
 #include "weft/scheduling_group/cancel_lock.h"
 #include "weft/scheduling_group/describe_fiber.h"
-#include "weft/scheduling_group/lost_fibers.h"
 #include "weft/scheduling_group/park.h"
 #include "weft/timer/timer_worker.h"
 
@@ -62,7 +58,11 @@ Waiter::Waiter() noexcept : fiber_(scheduling_group::CurrentFiber()) {}
 
 void Waiter::Prepare(Deadline deadline, Interruptible interruptible) noexcept {
   // Before anybody can claim: a claimer may unpark at once.
-  if (fiber_ != nullptr) scheduling_group::PrepareToPark(fiber_);
+  if (fiber_ != nullptr) {
+    scheduling_group::PrepareToPark(fiber_);
+  } else {
+    parker_.Prepare();
+  }
   interruptible_ = MayBeCancelled(fiber_, interruptible);
   if (interruptible_) {
     Begin(&fiber_->current_wait);
@@ -106,25 +106,10 @@ WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
   return result();
 }
 
-namespace {
-
-// A plain thread, or a FiberLoop's main context, which a test clock counts as a worker. False: the deadline passed.
-bool ParkThread(base::Parker* parker, Deadline deadline) noexcept {
-  if (base::HasTestTime() && scheduling_group::CurrentWorker() != nullptr) {
-    return base::ParkInTestTime(parker, deadline.time_point(), base::Waits::kRunner);
-  }
-  if (!deadline.is_none()) return base::ParkUntil(parker, deadline.time_point());
-  if (WEFT_UNLIKELY(scheduling_group::LostFibers::Any())) scheduling_group::LostFibers::WarnOfWait();
-  parker->Park();
-  return true;
-}
-
-}  // namespace
-
 WaitResult Waiter::AwaitThread(Deadline deadline) noexcept {
-  if (!ParkThread(&parker_, deadline)) {
+  if (!parker_.Park(deadline)) {
     if (Claim(WaitResult::kTimedOut)) return result();
-    parker_.Park();  // A notifier was faster: its wake is coming.
+    parker_.ParkForWaker();  // A notifier was faster: its wake is coming.
   }
   return result();
 }
@@ -145,7 +130,7 @@ void Waiter::WakeOther() noexcept {
   }
 }
 
-void SoleWaiter::AwaitAsThread() noexcept { static_cast<void>(ParkThread(&parker_, Deadline::None())); }
+void SoleWaiter::AwaitAsThread() noexcept { static_cast<void>(parker_.Park(Deadline::None())); }
 
 // SW2: a canceller may still use the waiter or its primitive.
 WEFT_NOINLINE WEFT_COLD void SoleWaiter::AwaitCanceller(FiberEntity* fiber) noexcept {
@@ -267,7 +252,7 @@ void YieldFiberOrThread() noexcept {
   if (scheduling_group::CurrentFiber() != nullptr) {
     scheduling_group::YieldCurrentFiber();
   } else {
-    sched_yield();
+    scheduling_group::YieldThread();
   }
 }
 

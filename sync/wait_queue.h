@@ -14,7 +14,7 @@
 //      queue.Enqueue(&waiter)  (fiber: kParking now)       queue.unlock()        last touch of the primitive (WQ2)
 //      queue.unlock()                                      waiter->Wake(), or WakeAll(&list)
 //      queue.Await(&waiter)    fiber: set the timer, park, disarm it
-//                              thread: sleep on a futex until the deadline
+//                              thread: sleep on a futex until the deadline (thread_parker.h: or run its loop)
 //                              not notified: leave the queue, under its lock
 //
 // Invariants (WS1 to WS8 in wait_state.h are those of how a wait ends)
@@ -39,11 +39,11 @@
 
 #include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
-#include "weft/base/parker.h"
 #include "weft/base/spin_lock.h"
 #include "weft/base/thread_annotations.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/thread_parker.h"
 #include "weft/sync/interruptible.h"
 #include "weft/sync/wait_state.h"
 
@@ -99,7 +99,7 @@ class Waiter : public WaitNode {
   WakeTarget* const target_ = nullptr;
   bool interruptible_ = false;
   DecisionWord own_word_{nullptr};
-  base::Parker parker_;  // a thread's parker
+  scheduling_group::ThreadParker parker_;  // a thread's parker
 };
 
 // A fiber or thread that waits without a deadline, in no list: for a primitive that has a place for one. For a fiber it
@@ -164,7 +164,7 @@ class SoleWaiter {
   void* const argument_;
   bool (*withdraw_)(SoleWaiter* self, void* argument) noexcept;  // if it can be cancelled
   Result result_;
-  base::Parker parker_;  // a thread's parker
+  scheduling_group::ThreadParker parker_;  // a thread's parker
 };
 
 // Any thread, holding no lock: wakes all, in order, with one wake-up pass for the fibers among them. Empties the list.

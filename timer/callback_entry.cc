@@ -3,10 +3,11 @@
 
 #include "weft/timer/callback_entry.h"
 
-#include "weft/base/parker.h"
+#include "weft/base/deadline.h"
 #include "weft/scheduling_group/current_worker.h"
 #include "weft/scheduling_group/fiber_entity.h"
 #include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/thread_parker.h"
 
 namespace weft::timer {
 
@@ -20,7 +21,7 @@ using scheduling_group::FiberEntity;
 // A waiter for a timer's end, on the waiter's stack; `next` links the list that begins at the entry's `prev`.
 struct EndWaiter : TimerLink {
   FiberEntity* fiber = nullptr;  // nullptr: a thread, which sleeps on `parker`
-  base::Parker parker;
+  scheduling_group::ThreadParker parker;
 };
 
 void WakeAll(TimerLink* waiters) {
@@ -75,13 +76,17 @@ void WaitForEnd(TimerShard* shard, TimerEntry* entry) WEFT_RELEASE(shard->lock) 
   waiter.fiber = CurrentFiber();
   waiter.next = entry->prev;
   // The order does not matter: the thread that wakes us takes the lock after us.
-  if (waiter.fiber != nullptr) PrepareToPark(waiter.fiber);
+  if (waiter.fiber != nullptr) {
+    PrepareToPark(waiter.fiber);
+  } else {
+    waiter.parker.Prepare();
+  }
   entry->prev = &waiter;
   shard->lock.unlock();
   if (waiter.fiber != nullptr) {
     ParkPrepared(waiter.fiber);
   } else {
-    waiter.parker.Park();
+    static_cast<void>(waiter.parker.Park(Deadline::None()));
   }
 }
 

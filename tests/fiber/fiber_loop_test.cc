@@ -8,7 +8,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -17,14 +20,21 @@
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_local.h"
+#include "weft/fiber/future.h"
 #include "weft/fiber/runtime.h"
+#include "weft/sync/cancel_scope.h"
+#include "weft/sync/fiber_barrier.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/sync/fiber_mutex.h"
+#include "weft/sync/fiber_semaphore.h"
+#include "weft/sync/fiber_shared_mutex.h"
+#include "weft/sync/select.h"
 #include "weft/timer/fiber_timer.h"
 
+#include "testing/patience.h"
 #include "testing/policy.h"
 
 namespace weft {
@@ -515,6 +525,19 @@ TEST(FiberLoop, TheDescriptorIsReadableWhileThereIsSomethingToDo) {
   EXPECT_EQ(loop.NotifyFd(), fd);
 }
 
+// Its wake-up has written to no descriptor: there was none. (A size of its own: no former loop has left one.)
+TEST(FiberLoop, WhatBecameReadyBeforeTheDescriptorWasMadeMakesItReadable) {
+  FiberLoop loop({.stack_size = 208 * 1024});
+  FiberEvent event;
+  loop.AddTask([&] { event.Wait(); });
+  EXPECT_TRUE(loop.RunReady());
+  std::thread([&] { event.Set(); }).join();
+  const int fd = loop.NotifyFd();
+  EXPECT_TRUE(IsReadable(fd));
+  EXPECT_FALSE(loop.RunReady());
+  EXPECT_FALSE(IsReadable(fd));
+}
+
 TEST(FiberLoop, ATimerThatIsSetAgainAndAgainIsSeenByTheDescriptor) {
   FiberLoop loop(Unlimited());
   const int fd = loop.NotifyFd();
@@ -542,6 +565,20 @@ TEST(FiberLoop, ALoopWithoutEndGivesTheThreadBackAndSaysThatThereIsMore) {
   EXPECT_TRUE(loop.Run(std::chrono::seconds(10)));
 }
 
+// However late it is after the look at the timers.
+TEST(FiberLoop, ARunReadyWhoseTimeIsUpHasRunAFiber) {
+  FiberLoop loop({.longest_run = std::chrono::nanoseconds(1)});
+  int runs = 0;
+  loop.AddTask([&] {
+    while (++runs < 20) FiberYield();
+  });
+  for (int i = 1; i <= 20; ++i) {
+    loop.RunReady();
+    ASSERT_GE(runs, i);
+  }
+  EXPECT_FALSE(loop.HasTasks());
+}
+
 TEST(FiberLoop, ALoopWithoutDescriptorsRunsByItsNextDeadline) {
   FiberLoop loop(Unlimited());
   int naps = 0;
@@ -550,6 +587,494 @@ TEST(FiberLoop, ALoopWithoutDescriptorsRunsByItsNextDeadline) {
   });
   while (loop.RunReady()) std::this_thread::sleep_until(loop.NextDeadline().time_point());
   EXPECT_EQ(naps, 3);
+}
+
+// --- Waits in the main context: they run the loop ---
+
+// Runs `wait` in the main context of a loop in which a fiber ends it, by `end`, when it has slept for a moment.
+void WaitWhileAFiberWorks(const std::function<void()>& wait, const std::function<void()>& end) {
+  FiberLoop loop(Unlimited());
+  bool ended = false;
+  loop.AddTask([&] {
+    FiberSleepFor(milliseconds(1));
+    end();
+    ended = true;
+  });
+  loop.AddTask([&] {
+    loop.RunInMainContext([&] {
+      EXPECT_EQ(FiberLoop::Current(), &loop);
+      wait();
+      EXPECT_TRUE(ended);
+      EXPECT_FALSE(IsRunningInFiberWorker());
+      EXPECT_EQ(FiberLoop::Current(), &loop);
+    });
+    EXPECT_TRUE(IsRunningInFiberWorker());
+  });
+  loop.Run();
+  EXPECT_TRUE(ended);
+}
+
+TEST(FiberLoop, AWaitInTheMainContextRunsTheLoopWhateverItWaitsFor) {
+  FiberEvent event;
+  WaitWhileAFiberWorks([&] { event.Wait(); }, [&] { event.Set(); });
+  FiberEvent timed;
+  WaitWhileAFiberWorks([&] { EXPECT_TRUE(timed.Wait(testing::kSoon)); }, [&] { timed.Set(); });
+  FiberLatch latch(1);
+  WaitWhileAFiberWorks([&] { latch.Wait(); }, [&] { latch.CountDown(); });
+  FiberSemaphore semaphore(0);
+  WaitWhileAFiberWorks([&] { semaphore.Acquire(); }, [&] { semaphore.Release(); });
+  FiberBarrier barrier(2);
+  WaitWhileAFiberWorks([&] { barrier.ArriveAndWait(); }, [&] { barrier.ArriveAndDrop(); });
+  FiberChannel<int> channel(1);
+  WaitWhileAFiberWorks([&] { EXPECT_EQ(*channel.Get(), 7); }, [&] { ASSERT_EQ(channel.Put(7), ChannelResult::kOk); });
+  FiberChannel<int> one(1);
+  FiberChannel<int> other(1);
+  WaitWhileAFiberWorks([&] { Select(OnGet(one, [](auto) {}), OnGet(other, [](auto item) { EXPECT_EQ(*item, 8); })); },
+                       [&] { ASSERT_EQ(other.Put(8), ChannelResult::kOk); });
+  Promise<int> promise;
+  Future<int> future = promise.GetFuture();
+  WaitWhileAFiberWorks([&] { EXPECT_EQ(future.Get(), 9); }, [&] { promise.SetValue(9); });
+  FiberMutex mutex;
+  FiberConditionVariable changed;
+  bool is_so = false;
+  WaitWhileAFiberWorks(
+      [&] {
+        std::unique_lock lock(mutex);
+        changed.wait(lock, [&] { return is_so; });
+      },
+      [&] {
+        const std::lock_guard lock(mutex);
+        is_so = true;
+        changed.notify_all();
+      });
+}
+
+TEST(FiberLoop, TheMainContextJoinsAFiberOfTheLoop) {
+  FiberLoop loop(Unlimited());
+  bool ran = false;
+  loop.AddTask([&] {
+    Fiber child([&] {
+      FiberSleepFor(milliseconds(1));
+      ran = true;
+    });
+    loop.RunInMainContext([&] { child.Join(); });
+    EXPECT_TRUE(ran);
+  });
+  loop.Run();
+  EXPECT_TRUE(ran);
+}
+
+TEST(FiberLoop, TheMainContextLocksWhatAFiberOfTheLoopHolds) {
+  FiberLoop loop(Unlimited());
+  FiberMutex mutex;
+  FiberSharedMutex shared;
+  loop.AddTask([&] {
+    const std::lock_guard lock(mutex);
+    const std::lock_guard exclusive(shared);
+    FiberSleepFor(milliseconds(1));
+  });
+  bool locked = false;
+  loop.AddTask([&] {
+    loop.RunInMainContext([&] {
+      const std::lock_guard lock(mutex);
+      const std::shared_lock sharing(shared);
+      locked = true;
+    });
+  });
+  loop.Run();
+  EXPECT_TRUE(locked);
+}
+
+// The fiber is woken first; before it has run the mutex is nobody else's.
+TEST(FiberLoop, TheMainContextWaitsBehindAFiberForAMutexOfAnotherThread) {
+  FiberLoop loop(Unlimited());
+  FiberMutex mutex;
+  std::atomic<int> waiting{0};
+  FiberEvent locked;
+  std::thread owner([&] {
+    mutex.lock();
+    locked.Set();
+    waiting.wait(0);
+    mutex.unlock();
+  });
+  locked.Wait();
+  Order order;
+  loop.AddTask([&] {
+    const std::lock_guard lock(mutex);
+    order.push_back("fiber");
+  });
+  loop.AddTask([&] {
+    loop.RunInMainContext([&] {
+      waiting = 1;
+      waiting.notify_one();
+      const std::lock_guard lock(mutex);
+      order.push_back("main context");
+    });
+  });
+  loop.Run();
+  owner.join();
+  EXPECT_EQ(order.size(), 2U);
+}
+
+TEST(FiberLoop, AWaitInTheMainContextEndsAtItsDeadlineAndRunsTheLoopUntilThen) {
+  FiberLoop loop(Unlimited());
+  FiberEvent never;
+  FiberEvent over;
+  int ticks = 0;
+  loop.AddTask([&] {
+    while (!over.Wait(std::chrono::microseconds(100))) ++ticks;
+  });
+  loop.AddTask([&] {
+    loop.RunInMainContext([&] {
+      const auto begin = Clock::now();
+      EXPECT_FALSE(never.Wait(milliseconds(3)));
+      EXPECT_GE(Clock::now() - begin, milliseconds(3));
+      const int before = ticks;
+      EXPECT_TRUE(testing::InTime(milliseconds(3), [&](milliseconds time) {
+        FiberSleepFor(time);
+        return ticks > before;
+      }));
+    });
+    over.Set();
+  });
+  loop.Run();
+  EXPECT_GT(ticks, 0);
+}
+
+// The driver waits when the thread comes: the event is set for the main context alone.
+TEST(FiberLoop, AThreadEndsAWaitInTheMainContext) {
+  FiberLoop loop(Unlimited());
+  for (int i = 0; i < 100; ++i) {
+    FiberEvent event;
+    std::thread setter;
+    loop.AddTask([&] {
+      loop.RunInMainContext([&] {
+        setter = std::thread([&] { event.Set(); });
+        event.Wait();
+      });
+    });
+    loop.Run();
+    setter.join();
+  }
+}
+
+// Also in the look that comes after the driver has announced that it sleeps.
+TEST(FiberLoop, APredicateMayWait) {
+  for (int wait_at = 1; wait_at <= 3; ++wait_at) {
+    FiberLoop loop(Unlimited());
+    FiberEvent event;
+    bool set = false;
+    loop.AddTask([&] {
+      FiberSleepFor(milliseconds(1));
+      event.Set();
+      set = true;
+    });
+    int looks = 0;
+    EXPECT_TRUE(loop.RunUntil([&] {
+      if (++looks == wait_at) {
+        event.Wait();
+        EXPECT_TRUE(set);
+      }
+      return looks > wait_at;
+    }));
+    loop.Run();
+    EXPECT_EQ(event.Wait(milliseconds(0)), true);
+  }
+}
+
+// And what it throws then leaves the call.
+TEST(FiberLoop, APredicateMayThrowAfterAWait) {
+  for (int throw_at = 1; throw_at <= 2; ++throw_at) {
+    FiberLoop loop(Unlimited());
+    int looks = 0;
+    EXPECT_THROW(loop.RunUntil([&]() -> bool {
+      if (++looks != throw_at) return false;
+      FiberSleepFor(milliseconds(1));
+      throw std::runtime_error("lost");
+    }),
+                 std::runtime_error);
+    bool ran = false;
+    std::thread([&] { loop.AddTaskRemote([&] { ran = true; }); }).join();
+    loop.Run();
+    EXPECT_TRUE(ran);
+  }
+}
+
+// One at a time: the second one could end before the first one only, and waits for the same.
+TEST(FiberLoop, WhileAFunctionInTheMainContextWaitsNoOtherOneBegins) {
+  FiberLoop loop(Unlimited());
+  FiberMutex mutex;
+  Order order;
+  FiberEvent locked;
+  FiberEvent both;
+  std::thread owner([&] {
+    mutex.lock();
+    locked.Set();
+    both.Wait();
+    mutex.unlock();
+  });
+  locked.Wait();
+  for (const char* name : {"a", "b", "c"}) {
+    loop.AddTask([&, name] {
+      loop.RunInMainContext([&, name] {
+        order.push_back(name + std::string(" begins"));
+        const std::lock_guard lock(mutex);
+        FiberSleepFor(milliseconds(1));
+        order.push_back(name + std::string(" ends"));
+      });
+      order.push_back(name + std::string(" goes on"));
+    });
+  }
+  loop.AddTask([&] { both.Set(); });
+  loop.Run();
+  owner.join();
+  EXPECT_EQ(order, (Order{"a begins", "a ends", "a goes on", "b begins", "b ends", "b goes on", "c begins", "c ends",
+                          "c goes on"}));
+}
+
+// A RunReady() whose time is up leaves it behind.
+TEST(FiberLoop, AFunctionThatWaitsForTheMainContextMakesTheDescriptorReadable) {
+  FiberLoop loop({.longest_run = std::chrono::nanoseconds(1)});
+  const int fd = loop.NotifyFd();
+  Order order;
+  FiberEvent event;
+  loop.AddTask([&] {
+    loop.RunInMainContext([&] { event.Wait(); });
+    order.push_back("first");
+  });
+  loop.AddTask([&] {
+    event.Set();
+    loop.RunInMainContext([&] { order.push_back("second"); });
+  });
+  while (order.empty()) ASSERT_TRUE(loop.RunReady());
+  EXPECT_EQ(order, Order{"first"});
+  EXPECT_TRUE(IsReadable(fd));
+  EXPECT_TRUE(loop.NextDeadline().expired());
+  while (loop.RunReady()) ASSERT_TRUE(BecomesReadable(fd));
+  EXPECT_EQ(order, (Order{"first", "second"}));
+}
+
+// Nobody else runs with an eager task; but when it waits in the main context, they do.
+TEST(FiberLoop, AnEagerTaskMayWaitInTheMainContext) {
+  FiberLoop loop(Unlimited());
+  Order order;
+  FiberEvent event;
+  loop.AddTask([&] {
+    order.push_back("queued");
+    event.Set();
+  });
+  loop.AddTaskEager([&] {
+    loop.RunInMainContext([&] { event.Wait(); });
+    order.push_back("eager");
+    FiberYield();
+    order.push_back("eager again");
+  });
+  EXPECT_EQ(order, (Order{"queued", "eager"}));
+  loop.Run();
+  EXPECT_EQ(order, (Order{"queued", "eager", "eager again"}));
+}
+
+// Foreign loops: they call it for this.
+TEST(FiberLoop, OutsideOfTheLoopAWaitInRunInMainContextRunsIt) {
+  FiberLoop loop(Unlimited());
+  const int fd = loop.NotifyFd();
+  FiberMutex mutex;
+  bool held = false;
+  loop.AddTask([&] {
+    const std::lock_guard lock(mutex);
+    held = true;
+    FiberSleepFor(milliseconds(1));
+    held = false;
+  });
+  EXPECT_TRUE(loop.RunReady());
+  EXPECT_TRUE(held);
+  loop.RunInMainContext([&] {
+    EXPECT_EQ(FiberLoop::Current(), &loop);
+    const std::lock_guard lock(mutex);
+    EXPECT_FALSE(held);
+    loop.AddTask([] {});
+  });
+  EXPECT_EQ(FiberLoop::Current(), nullptr);
+  EXPECT_TRUE(IsReadable(fd));
+  EXPECT_FALSE(loop.RunReady());
+  EXPECT_FALSE(IsReadable(fd));
+}
+
+TEST(FiberLoop, TheMainContextWaitsForACallbackInAFiberOfTheLoop) {
+  FiberLoop loop(Unlimited());
+  bool over = false;
+  loop.AddTask([&] {
+    FiberEvent begun;
+    const std::uint64_t id = SetFiberTimer(Clock::now(), [&] {
+      begun.Set();
+      FiberSleepFor(milliseconds(1));
+      over = true;
+    });
+    begun.Wait();
+    loop.RunInMainContext([&] { static_cast<void>(KillFiberTimerAndWait(id)); });
+    EXPECT_TRUE(over);
+  });
+  loop.Run();
+  EXPECT_TRUE(over);
+}
+
+// The fiber has been passed over by the notifier, and leaves the queue when it runs: the destructor waits for it.
+TEST(FiberLoop, TheMainContextDestroysWhatACancelledFiberHasStillToLeave) {
+  FiberLoop loop(Unlimited());
+  FiberMutex mutex;
+  auto changed = std::make_unique<FiberConditionVariable>();
+  CancelScope scope;
+  bool cancelled = false;
+  loop.AddTask([&] {
+    cancelled = !scope.Run([&] {
+      std::unique_lock lock(mutex);
+      changed->wait(lock);
+    });
+  });
+  loop.AddTask([&] {
+    loop.RunInMainContext([&] {
+      scope.Cancel();
+      changed->notify_all();
+      changed.reset();
+    });
+  });
+  loop.Run();
+  EXPECT_TRUE(cancelled);
+}
+
+// --- Several loops of a thread, one in the main context of another ---
+
+TEST(FiberLoop, ALoopIsDrivenInTheMainContextOfAnother) {
+  FiberLoop outer(Unlimited());
+  FiberLoop inner(Unlimited());
+  Order order;
+  outer.AddTask({.name = "outer"}, [&] {
+    inner.AddTask([&] {  // The owner of both.
+      EXPECT_EQ(FiberLoop::Current(), &inner);
+      order.push_back("inner");
+      FiberSleepFor(milliseconds(1));
+      order.push_back("inner ends");
+    });
+    outer.RunInMainContext([&] {
+      EXPECT_EQ(FiberLoop::Current(), &outer);
+      inner.Run();
+      EXPECT_EQ(FiberLoop::Current(), &outer);
+      EXPECT_FALSE(IsRunningInFiberWorker());
+      order.push_back("main context");
+    });
+    EXPECT_EQ(FiberLoop::Current(), &outer);
+    EXPECT_EQ(GetFiberName(), "outer");
+    FiberYield();
+    order.push_back("outer ends");
+  });
+  outer.AddTask([&] { order.push_back("next"); });
+  outer.Run();
+  EXPECT_EQ(FiberLoop::Current(), nullptr);
+  EXPECT_EQ(order, (Order{"inner", "inner ends", "main context", "next", "outer ends"}));
+}
+
+TEST(FiberLoop, ALoopIsMadeAndDestroyedInTheMainContextOfAnother) {
+  FiberLoop outer(Unlimited());
+  int sum = 0;
+  outer.AddTask([&] {
+    outer.RunInMainContext([&] {
+      FiberLoop inner(Unlimited());
+      inner.AddTask([&] { sum += 1; });
+      inner.AddTaskEager([&] {
+        EXPECT_EQ(FiberLoop::Current(), &inner);
+        sum += 10;
+      });
+      EXPECT_EQ(FiberLoop::Current(), &outer);
+      inner.LoopUntilNoReady();
+      inner.RunInMainContext([&] {
+        EXPECT_EQ(FiberLoop::Current(), &inner);
+        FiberLoop third;
+        third.AddTask([&] { sum += 100; });
+        third.Run();
+        EXPECT_EQ(FiberLoop::Current(), &inner);
+      });
+      EXPECT_EQ(FiberLoop::Current(), &outer);
+    });
+  });
+  // And in a predicate.
+  EXPECT_TRUE(outer.RunUntil([&] {
+    FiberLoop inner;
+    inner.AddTask([&] { sum += 1000; });
+    inner.Run();
+    return sum >= 2111;
+  }));
+  outer.Run();
+}
+
+TEST(FiberLoop, AnExceptionLeavesTheInnerLoop) {
+  FiberLoop outer(Unlimited());
+  FiberLoop inner(Unlimited());
+  FiberEvent event;
+  bool waited = false;
+  inner.AddTask([&] {
+    event.Wait();
+    waited = true;
+  });
+  outer.AddTask([&] {
+    EXPECT_THROW(outer.RunInMainContext([&] { inner.RunUntil([]() -> bool { throw std::runtime_error("lost"); }); }),
+                 std::runtime_error);
+    EXPECT_EQ(FiberLoop::Current(), &outer);
+    FiberSleepFor(milliseconds(1));
+  });
+  outer.Run();
+  EXPECT_EQ(FiberLoop::Current(), nullptr);
+  event.Set();
+  inner.Run();
+  EXPECT_TRUE(waited);
+}
+
+// A wait in the main context of the inner one runs the inner one only.
+TEST(FiberLoop, TheOuterLoopStandsStillWhileTheInnerOneIsDriven) {
+  FiberLoop outer(Unlimited());
+  FiberLoop inner(Unlimited());
+  FiberEvent event;
+  bool outer_ran = false;
+  bool waited = false;
+  outer.AddTask([&] {
+    outer.RunInMainContext([&] {
+      inner.AddTask([&] {
+        inner.RunInMainContext([&] { event.Wait(); });
+        waited = true;
+      });
+      inner.AddTask([&] {
+        FiberSleepFor(milliseconds(1));
+        event.Set();
+      });
+      inner.Run();
+      EXPECT_TRUE(waited);
+      EXPECT_FALSE(outer_ran);
+      FiberSleepFor(milliseconds(1));  // Here the outer one runs.
+      EXPECT_TRUE(outer_ran);
+    });
+  });
+  outer.AddTask([&] { outer_ran = true; });
+  outer.Run();
+  EXPECT_TRUE(waited);
+}
+
+TEST(FiberLoop, TheDescriptorOfALoopDrivenInAnotherIsItsOwn) {
+  FiberLoop outer(Unlimited());
+  FiberLoop inner(Unlimited());
+  const int fd = inner.NotifyFd();
+  FiberEvent event;
+  outer.AddTask([&] {
+    outer.RunInMainContext([&] {
+      inner.AddTask([&] { event.Wait(); });
+      EXPECT_TRUE(IsReadable(fd));
+      EXPECT_TRUE(inner.RunReady());
+      EXPECT_FALSE(IsReadable(fd));
+    });
+    event.Set();  // by a fiber of the outer loop
+    EXPECT_TRUE(IsReadable(fd));
+    outer.RunInMainContext([&] { EXPECT_FALSE(inner.RunReady()); });
+    EXPECT_FALSE(IsReadable(fd));
+  });
+  outer.Run();
 }
 
 // --- Beside the runtime, other loops, other threads ---
@@ -695,6 +1220,50 @@ TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForTasksOfALoop) {
   SetUp();
 }
 
+// The driver leaves its section at times, also while its fibers never let it sleep.
+TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForABusyLoop) {
+  FiberLoop loop(Unlimited());
+  std::atomic<bool> ended{false};
+  bool seen = false;
+  const Deadline patience(std::chrono::seconds(10));
+  for (int i = 0; i < 2; ++i) {
+    loop.AddTask([&] {
+      while (!ended && !patience.expired()) FiberYield();
+      seen = ended;
+    });
+  }
+  std::thread ender([&] {
+    EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+    ended = true;
+  });
+  loop.Run();
+  EXPECT_TRUE(seen) << "it has waited for the driver";
+  ender.join();
+  SetUp();
+}
+
+// Nor for a loop that is driven in the main context of another one, and waits.
+TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForAnInnerLoop) {
+  FiberLoop outer(Unlimited());
+  FiberLoop inner(Unlimited());
+  std::thread ender;
+  outer.AddTask([&] {
+    outer.RunInMainContext([&] {
+      std::atomic<bool> ended{false};
+      ender = std::thread([&] {
+        EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+        ended = true;
+        inner.Wake();
+      });
+      EXPECT_TRUE(inner.RunUntil([&] { return ended.load(); }, std::chrono::seconds(10)));
+      if (!ended) std::_Exit(1);
+    });
+  });
+  outer.Run();
+  ender.join();
+  SetUp();
+}
+
 // The loop is not driven: a timer in it would not fire.
 TEST_P(FiberLoopWithRuntime, ATimerOfAPlainThreadIsNeverOneOfALoop) {
   constexpr int kThreads = 12;
@@ -791,27 +1360,73 @@ TEST(FiberLoopDeathTest, TasksThatAreLeftEndTheProcessAndAreNamed) {
 }
 
 TEST(FiberLoopDeathTest, ALoopIsNotDrivenByAFiber) {
+  const std::string refusal = ": a thread that runs a fiber cannot drive a loop, but in RunInMainContext..; the caller";
   EXPECT_DEATH(
       {
         FiberLoop loop(Unlimited());
         loop.AddTask({.name = "inner"}, [&] { loop.RunReady(); });
         loop.Run();
       },
-      "FiberLoop::RunReady: a thread that runs fibers cannot drive a loop; the caller is fiber 'inner'");
+      "FiberLoop::RunReady" + refusal + " is fiber 'inner'");
+  EXPECT_DEATH(
+      {
+        FiberLoop loop(Unlimited());
+        FiberLoop other(Unlimited());
+        loop.AddTask({.name = "inner"}, [&] { other.Run(); });
+        loop.Run();
+      },
+      "FiberLoop::Run" + refusal + " is fiber 'inner'");
   EXPECT_DEATH(
       {
         FiberLoop loop(Unlimited());
         loop.AddTask([&] { FiberLoop nested; });
         loop.Run();
       },
-      "FiberLoop: a thread that runs fibers");
+      "FiberLoop" + refusal);
+}
+
+TEST(FiberLoopDeathTest, ALoopIsNotDrivenTwice) {
+  const std::string refusal = ": the loop is driven already, by a caller of the caller";
   EXPECT_DEATH(
       {
         FiberLoop loop(Unlimited());
         loop.AddTask([&] { loop.RunInMainContext([&] { loop.Run(); }); });
         loop.Run();
       },
-      "in the main context of a loop");
+      "FiberLoop::Run" + refusal);
+  EXPECT_DEATH(
+      {
+        FiberLoop one(Unlimited());
+        FiberLoop two(Unlimited());
+        one.RunInMainContext([&] { two.RunInMainContext([&] { one.RunReady(); }); });
+      },
+      "FiberLoop::RunReady" + refusal);
+  EXPECT_DEATH(
+      {
+        FiberLoop one(Unlimited());
+        FiberLoop two(Unlimited());
+        one.RunInMainContext([&] { two.RunInMainContext([&] { one.AddTaskEager([] {}); }); });
+      },
+      "FiberLoop::AddTaskEager" + refusal);
+  EXPECT_DEATH(
+      {
+        auto loop = std::make_unique<FiberLoop>();
+        loop->RunInMainContext([&] { loop.reset(); });
+      },
+      "FiberLoop::~FiberLoop: the loop is driven");
+}
+
+TEST(FiberLoopDeathTest, AFiberOfAnotherLoopHasNoStackBelowItInThisOne) {
+  const auto run = [](auto call) {
+    FiberLoop one(Unlimited());
+    FiberLoop two(Unlimited());
+    one.AddTask({.name = "of one"}, [&] { call(two); });
+    one.Run();
+  };
+  EXPECT_DEATH(run([](FiberLoop& two) { two.AddTaskEager([] {}); }),
+               "FiberLoop::AddTaskEager: the caller is fiber 'of one' .*, of another loop");
+  EXPECT_DEATH(run([](FiberLoop& two) { two.RunInMainContext([] {}); }),
+               "FiberLoop::RunInMainContext: the caller is fiber 'of one' .*, of another loop");
 }
 
 TEST(FiberLoopDeathTest, OnlyTheOwnerAddsTasksAndDrives) {

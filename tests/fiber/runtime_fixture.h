@@ -69,12 +69,9 @@ class RuntimeOf {
   RuntimeOf& operator=(const RuntimeOf&) = delete;
 };
 
-// Every test runs once in each shape.
-class InEachShape : public ::testing::TestWithParam<Shape> {
+// What tests of a runtime call.
+class CallsInFibers {
  protected:
-  std::size_t groups() const { return static_cast<std::size_t>(GetParam().groups); }
-  std::size_t workers() const { return static_cast<std::size_t>(GetParam().workers); }
-
   // Runs f in a fiber (in a plain thread: the test itself is one). A cancellation that leaves f ends the fiber as if f
   // had returned, and would leave out what f expects after it.
   static void InFiber(testing::FunctionRef f) {
@@ -88,6 +85,13 @@ class InEachShape : public ::testing::TestWithParam<Shape> {
   static void InThread(testing::FunctionRef f) {
     std::thread([f] { f(); }).join();
   }
+};
+
+// Every test runs once in each shape.
+class InEachShape : public ::testing::TestWithParam<Shape>, protected CallsInFibers {
+ protected:
+  std::size_t groups() const { return static_cast<std::size_t>(GetParam().groups); }
+  std::size_t workers() const { return static_cast<std::size_t>(GetParam().workers); }
 
  private:
   RuntimeOf runtime_{GetParam()};

@@ -1,10 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// record_stack_every, of a runtime and of a FiberLoop: how deep fibers have gone.
+// record_stack_every, of a runtime and of a FiberLoop: how deep fibers have gone; and what else a FiberLoop's group keeps
+// when it is lent again.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <vector>
@@ -13,10 +15,15 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_loop.h"
 #include "weft/fiber/runtime.h"
+#include "weft/scheduling_group/driven_groups.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 
 namespace weft::fiber {
 namespace {
+
+using scheduling_group::DrivenGroup;
+using scheduling_group::DrivenGroups;
+using scheduling_group::GroupOptions;
 
 constexpr std::size_t kDeep = 40'000;
 constexpr std::size_t kFlat = 16'384;  // Frames of a sanitizer are larger.
@@ -108,6 +115,79 @@ TEST(StackHighWater, OfALoop) {
   silent.AddTask([] { GoDeep(); });
   silent.Run();
   EXPECT_EQ(silent.StackHighWater(), 0U);
+}
+
+// Loops of the same sizes have one group, one after the other.
+TEST(StackHighWater, ALoopHasNothingOfTheLoopBeforeIt) {
+  constexpr std::size_t kOwnSize = 176 * 1024;  // No other loop of the process has had it.
+  {
+    FiberLoop silent({.stack_size = kOwnSize});
+    silent.AddTask([] { GoDeep(); });
+    silent.Run();
+    EXPECT_EQ(silent.StackHighWater(), 0U);
+  }
+  {
+    FiberLoop loop({.stack_size = kOwnSize, .record_stack_every = 1});
+    loop.AddTask([] { GoDeep(); });
+    loop.Run();
+    EXPECT_GE(loop.StackHighWater(), kDeep);
+  }
+  {
+    FiberLoop flat({.stack_size = kOwnSize, .record_stack_every = 1});
+    EXPECT_EQ(flat.StackHighWater(), 0U);
+    flat.AddTask([] {});
+    flat.Run();
+    EXPECT_GT(flat.StackHighWater(), 0U);
+    EXPECT_LT(flat.StackHighWater(), kFlat);
+  }
+  FiberLoop silent({.stack_size = kOwnSize});
+  EXPECT_EQ(silent.StackHighWater(), 0U);
+  silent.AddTask([] { GoDeep(); });
+  silent.Run();
+  EXPECT_EQ(silent.StackHighWater(), 0U);
+}
+
+TEST(StackHighWater, ALoopThatHasEndedLeavesNoMemoryInStacks) {
+  constexpr std::size_t kOwnSize = 144 * 1024;
+  DrivenGroup* const lent = DrivenGroups::Borrow({.stack_size = kOwnSize});
+  DrivenGroups::GiveBack(lent);  // The next loop has it.
+  context::StackPool* const pools[] = {&lent->group.stacks(), lent->group.StacksOfSize(2 * kOwnSize, 0)};
+  {
+    FiberLoop loop({.stack_size = kOwnSize});
+    for (int i = 0; i < 10; ++i) {
+      loop.AddTask([] { FiberYield(); });
+      loop.AddTask({.stack_size = 2 * kOwnSize}, [&] {
+        FiberYield();
+        for (context::StackPool* pool : pools) EXPECT_GT(pool->statistics().in_use, 0U);
+      });
+    }
+    loop.Run();
+  }
+  for (context::StackPool* pool : pools) {
+    EXPECT_EQ(pool->statistics().in_use, 0U);
+    EXPECT_EQ(pool->statistics().free_warm, 0U);
+  }
+}
+
+// Each option of a group, but for what it records.
+TEST(StackHighWater, ALoopIsLentAGroupOfItsSizesOnly) {
+  const GroupOptions wanted{.stack_size = 112 * 1024, .guard_size = 32 * 1024};
+  DrivenGroup* const group = DrivenGroups::Borrow(wanted);
+  DrivenGroups::GiveBack(group);
+  for (auto change : {+[](GroupOptions* o) { o->stack_size *= 2; }, +[](GroupOptions* o) { o->guard_size *= 2; },
+                      +[](GroupOptions* o) { o->guard_pages = false; }, +[](GroupOptions* o) { o->warm_stacks = 1; },
+                      +[](GroupOptions* o) { o->max_ready_wait = std::chrono::seconds(1); }}) {
+    GroupOptions other = wanted;
+    change(&other);
+    DrivenGroup* const lent = DrivenGroups::Borrow(other);
+    EXPECT_NE(lent, group);
+    DrivenGroups::GiveBack(lent);
+  }
+  GroupOptions recording = wanted;
+  recording.record_stack_every = 1;
+  DrivenGroup* const lent = DrivenGroups::Borrow(recording);
+  EXPECT_EQ(lent, group);
+  DrivenGroups::GiveBack(lent);
 }
 
 }  // namespace

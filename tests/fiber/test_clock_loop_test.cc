@@ -60,7 +60,7 @@ TEST_F(TestClockLoopTest, RunTakesNoTimeForSleeps) {
   EXPECT_EQ(Passed(), 2h);
 }
 
-// A wait there blocks the thread, and with it the loop; time goes on all the same.
+// A wait there runs the loop, and time goes on.
 TEST_F(TestClockLoopTest, TheMainContextMayWait) {
   FiberEvent event;
   std::thread setter;
@@ -82,6 +82,51 @@ TEST_F(TestClockLoopTest, TheMainContextMayWait) {
   });
   loop_.Run();
   setter.join();
+}
+
+// It should not wait at all; time goes on all the same.
+TEST_F(TestClockLoopTest, TimeGoesOnWhileATimersCallbackWaits) {
+  std::chrono::nanoseconds waited{0};
+  loop_.AddTask([&] {
+    EnableFiberTimer(CreateFiberTimer(1h, [&] {
+      FiberEvent never;
+      EXPECT_FALSE(never.Wait(1h));
+      waited = Passed();
+    }));
+    FiberSleepFor(3h);
+  });
+  loop_.Run();
+  EXPECT_EQ(waited, 2h);
+}
+
+// The outer loop, whose thread does not run it meanwhile, does not hold up time.
+TEST_F(TestClockLoopTest, TimeGoesOnWhileALoopInTheMainContextOfAnotherSleeps) {
+  FiberLoop inner;
+  loop_.AddTask([&] {
+    loop_.RunInMainContext([&] {
+      inner.AddTask([&] {
+        FiberSleepFor(1h);
+        EXPECT_EQ(Passed(), 1h);
+      });
+      inner.Run();
+    });
+    EXPECT_EQ(Passed(), 1h);
+    FiberSleepFor(1h);
+    EXPECT_EQ(Passed(), 2h);
+  });
+  loop_.Run();
+  EXPECT_EQ(Passed(), 2h);
+}
+
+// The callback runs after the first look at the predicate; nothing wakes the driver after the second one.
+TEST_F(TestClockLoopTest, APredicateThatComesTrueBeforeTheSleepIsSeen) {
+  std::uint64_t id = 0;
+  bool fired = false;
+  loop_.AddTask([&] { id = CreateFiberTimer(0h, [&] { fired = true; }); });
+  loop_.Run();
+  std::thread([&] { EnableFiberTimer(id); }).join();
+  EXPECT_TRUE(loop_.RunUntil([&] { return fired; }, 1h));
+  EXPECT_EQ(Passed(), 0h) << "it has slept until the deadline";
 }
 
 TEST_F(TestClockLoopTest, RunEndsAtItsDeadline) {

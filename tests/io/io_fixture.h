@@ -131,21 +131,12 @@ class IoRuntime {
   const std::set<int> open_before_;
 };
 
-class IoTest : public ::testing::TestWithParam<Shape> {
+class IoTest : public ::testing::TestWithParam<Shape>, protected fiber::CallsInFibers {
  protected:
-  // A cancellation that leaves f would leave out what f expects after it.
-  static void InFiber(testing::FunctionRef f) {
-    bool returned = false;
-    Fiber([&] {
-      f();
-      returned = true;
-    }).Join();
-    EXPECT_TRUE(returned) << "a cancellation has ended the fiber";
-  }
   // Once in a fiber, once in a plain thread.
   static void InFiberAndInThread(testing::FunctionRef f) {
     InFiber(f);
-    std::thread([f] { f(); }).join();
+    InThread(f);
   }
 
   IoRuntime runtime_{GetParam()};
