@@ -100,7 +100,8 @@ class Http2Server(unittest.TestCase):
         with Server(PROGRAM) as server:
             for path in ("/", "/json", "/stats", "/bytes?n=1", "/echo", "/count", "/sleep?ms=0", "/none"):
                 with self.subTest(path=path):
-                    fields = curl(server, path, "-X", "POST", "-d", "x", "-o", "/dev/null", "-D", "-").decode()
+                    post = ("-X", "POST", "-d", "x") if path in ("/echo", "/count") else ()  # The others do not read it.
+                    fields = curl(server, path, *post, "-o", "/dev/null", "-D", "-").decode()
                     (told,) = re.findall(r"^date: (.*)\r$", fields, re.MULTILINE)
                     date = email.utils.parsedate_to_datetime(told)
                     self.assertEqual(email.utils.format_datetime(date, usegmt=True), told)

@@ -45,6 +45,7 @@ TEST_F(RuntimeInstanceTest, ItIsWhatThePlanSays) {
   EXPECT_EQ(runtime.worker_count(), 4u);
   EXPECT_EQ(runtime.planned_node(0), 0);
   EXPECT_EQ(runtime.counts().size(), 2u);
+  runtime.Undo();
 }
 
 TEST_F(RuntimeInstanceTest, ItsGroupsAreFoundFromItsPublicationToItsEnd) {
@@ -65,6 +66,7 @@ TEST_F(RuntimeInstanceTest, OneThatWasNeverPublishedStopsItsThreads) {
   for (int i = 0; i < 3; ++i) {
     RuntimeInstance runtime(TwoGroups());
     Start(&runtime, TwoGroups());
+    runtime.Undo();
   }
   EXPECT_EQ(scheduling_group::AllGroups().size(), 0u);
 }

@@ -48,7 +48,7 @@ class Weight(unittest.TestCase):
             self.assertEqual([name for name in named if name.endswith(heavy)], [])
 
     def test_weft_h_includes_few_headers(self):
-        self.assertLess(len(included('"weft/weft.h"')), 100)  # 95, of which 16 are for scopes, tasks and Select(), and 4 for buffers
+        self.assertLess(len(included('"weft/weft.h"')), 104)  # 100, of which 16 are for scopes, tasks and Select(), and 4 for buffers
         self.assertLess(len(included('"weft/fiber/fiber.h"')), 30)
 
     def test_no_static_initialiser_in_each_file(self):
