@@ -171,6 +171,7 @@ class FiberExecutionLocal {
     given->serial = slot_.serial;
     given->object = object;
     given->deleter = deleter;
+    fiber::PinLibraryOfLocal(&fiber::library_is_pinned);
     given->destroy = [](FiberExecutionContext::Header* header) {
       auto* const self = static_cast<Given*>(header);
       self->deleter(static_cast<T*>(self->object));
@@ -203,6 +204,7 @@ class FiberExecutionLocal {
     auto* const made = new Value;
     made->serial = slot_.serial;
     made->object = &made->value;
+    fiber::PinLibraryOfLocal(&fiber::library_is_pinned);
     made->destroy = &DestroyValue;
     context.Adopt(slot, made);
     return &made->value;

@@ -146,6 +146,7 @@ class FiberLocal {
     } guard{table, header};
     T* value = ::new (static_cast<void*>(reinterpret_cast<std::byte*>(header) + kOffset)) T();
     guard.header = nullptr;
+    fiber::PinLibraryOfLocal(&fiber::library_is_pinned);
     header->destroy = &DestroyValue;
     table.Adopt(slot_, header);
     return value;

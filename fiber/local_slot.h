@@ -25,8 +25,9 @@ struct LocalSlot {
 // Whether the library in which this lies is pinned. Hidden: each library has its own, also where several share a type.
 [[gnu::visibility("hidden")]] inline constinit std::atomic<bool> library_is_pinned{false};
 
-// A variable's values are ended by functions of the library that has it, when fibers, threads or contexts end: that
-// library stays in memory from now on (base/pin_library.h). `is_pinned`: its own library_is_pinned.
+// Values are ended by functions of the library that has made them, when fibers, threads or contexts end. That library
+// stays in memory from now on (base/pin_library.h), and so does the one that has the variable. `is_pinned`: the caller's
+// own library_is_pinned.
 void PinLibraryOfLocal(std::atomic<bool>* is_pinned) noexcept;
 
 class LocalSlotRegistry {
