@@ -37,7 +37,7 @@ constinit std::atomic<std::size_t> chunk_count{0};  // written under the lock
 
 }  // namespace
 
-EntityChunk* MakeEntityChunk(int node) {
+WEFT_COLD EntityChunk* MakeEntityChunk(int node) {
   constexpr std::size_t kBytes = kEntityChunkBytes + sizeof(EntityChunk);
   void* memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
@@ -158,7 +158,7 @@ using ChunkMap = std::bitset<kEntitiesPerChunk>;
 constexpr std::size_t kTrimPortion = 1024;
 
 // Gives back the pages of a chunk that hold free entities only. Else a few entities in caches would keep whole chunks.
-void DiscardFreePages(FiberEntity* chunk, const ChunkMap& free) {
+WEFT_COLD void DiscardFreePages(FiberEntity* chunk, const ChunkMap& free) {
   const auto page_size = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   char* const begin = reinterpret_cast<char*>(chunk);
   const std::size_t pages = kEntitiesPerChunk * sizeof(FiberEntity) / page_size;  // Whole ones.
@@ -206,7 +206,8 @@ class ArenaTrimmer {
   std::vector<FiberEntity*> free_;
 };
 
-ArenaTrimmer::ArenaTrimmer(NodeArena& arena, const NodeArena::Snapshot& snapshot) : arena_(arena), snapshot_(snapshot) {
+WEFT_COLD ArenaTrimmer::ArenaTrimmer(NodeArena& arena, const NodeArena::Snapshot& snapshot)
+    : arena_(arena), snapshot_(snapshot) {
   chunks_.reserve(snapshot.chunk_count);
   free_.resize(snapshot.free);
   for (EntityChunk* chunk = snapshot.chunks; chunk != nullptr; chunk = chunk->next) {
@@ -217,7 +218,7 @@ ArenaTrimmer::ArenaTrimmer(NodeArena& arena, const NodeArena::Snapshot& snapshot
 }
 
 // Other threads push and pop meanwhile; it stops when one adds a chunk, which is not in the snapshot.
-void ArenaTrimmer::TakeFreeEntities() {
+WEFT_COLD void ArenaTrimmer::TakeFreeEntities() {
   std::size_t taken = 0;
   while (taken < free_.size()) {
     const std::size_t n = arena_.TakeOfSnapshot(snapshot_, &free_[taken], std::min(kTrimPortion, free_.size() - taken));
@@ -232,7 +233,7 @@ void ArenaTrimmer::TakeFreeEntities() {
   }
 }
 
-void ArenaTrimmer::DiscardMemory() {
+WEFT_COLD void ArenaTrimmer::DiscardMemory() {
   // One wholly free chunk stays warm.
   bool kept_one = false;
   for (OfChunk& of : chunks_) {
@@ -248,7 +249,7 @@ void ArenaTrimmer::DiscardMemory() {
   }
 }
 
-void ArenaTrimmer::GiveBack() {
+WEFT_COLD void ArenaTrimmer::GiveBack() {
   std::erase_if(free_, [&](FiberEntity* fiber) { return ChunkOf(fiber).free == kEntitiesPerChunk; });
   for (std::size_t left = free_.size(); left != 0;) {
     const std::size_t n = std::min(kTrimPortion, left);
@@ -262,7 +263,7 @@ void ArenaTrimmer::GiveBack() {
 
 }  // namespace
 
-void TrimArena(NodeArena& arena) {
+WEFT_COLD void TrimArena(NodeArena& arena) {
   const NodeArena::Snapshot snapshot = arena.TakeSnapshot();
   if (snapshot.free < 2 * kEntitiesPerChunk) return;
   ArenaTrimmer trimmer(arena, snapshot);
