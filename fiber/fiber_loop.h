@@ -36,11 +36,16 @@
 //
 // A wait in the main context runs the loop, below it, until what it waits for has come or its deadline has passed: for
 // a mutex that a fiber of the loop holds, an event, a join, a future, a sleep. So fibers go on during a call that
-// waits; but no other function of the main context begins, and RunReady() and the like return after it, however late.
-// All primitives of sync/, timers and fibers wait like this. Input and output block the thread there, and with it the
-// loop, as system calls do. Outside of the loop a wait blocks the thread, and no fiber runs, since nobody has said so.
-// In a foreign loop's callback, RunUntil(event), or a wait in RunInMainContext(), runs the loop, and the foreign one
-// stands still meanwhile, as in each callback.
+// waits, and timers' callbacks begin; but no other function of the main context does, and RunReady() and the like
+// return after it, however late. All primitives of sync/, timers and fibers wait like this. Input and output block the
+// thread there, and with it the loop, as system calls do. Outside of the loop a wait blocks the thread, and no fiber
+// runs, since nobody has said so. In a foreign loop's callback, RunUntil(event), or a wait in RunInMainContext(), runs
+// the loop, and the foreign one stands still meanwhile, as in each callback.
+//
+// So a fiber calls RunInMainContext(), and ends by AddTaskFinally(), without locks: where another function waits in the
+// main context for what the fiber holds, the fiber's begins after that one, and neither goes on. The main context is
+// the loop's, also where RunInMainContext() is called outside of the loop: TerminateRuntime() there ends the process,
+// and a thread that calls it must not be joined there (std::thread::join()), since it waits for the function's end.
 //
 // A thread may have several loops, and drives each outside of them or in the main context of another one, which stands
 // still until that call returns: its fibers, timers and descriptors wait. Current(), the calling fiber and what it
@@ -52,7 +57,8 @@
 // and in the loop's fibers; also in fibers and main contexts of the thread's other loops.
 // Memory ordering: a task sees what came before the call that added it. The owner sees what all tasks did after
 // HasTasks() has said false.
-// Lifetime: the owner makes and destroys it; nobody may add a task meanwhile. A forked process may not use the loop.
+// Lifetime: the owner makes and destroys it; nobody may add a task meanwhile. A forked process may not use the loop,
+// nor return there from a function of the main context that has forked: its waits block, and run no fibers.
 // Rejected: a destructor that runs what is left (a task that waits for what its owner's locals do next never ends); a
 // descriptor that is a timerfd set to the past by whoever wakes (the driver may set it to a timer's time just then).
 #ifndef WEFT_FIBER_FIBER_LOOP_H_
@@ -119,8 +125,9 @@ class FiberLoop {
 
   // The owner, but no fiber of another loop. Calls f() in the main context, in the caller's FiberExecutionContext, and
   // returns or throws what f does. The calling fiber stops meanwhile, and goes on before others. These stop, too, while
-  // f does not wait. If another function in the main context waits, f begins after its end. In the main context it is a
-  // call; outside of the loop it runs fibers while f waits, and only then.
+  // f does not wait. If another function in the main context waits, f begins after its end; in a fiber that a timer's
+  // callback runs by AddTaskEager(), after the callback's. In the main context it is a call; outside of the loop it
+  // runs fibers while f waits, and only then.
   template <class F>
   std::invoke_result_t<F&> RunInMainContext(F&& f) {
     using Returned = LoopResult<std::invoke_result_t<F&>>;

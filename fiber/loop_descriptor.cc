@@ -66,10 +66,10 @@ void LoopDescriptor::MarkReadable() noexcept {
   if (::write(group_->event_fd.load(std::memory_order_relaxed), &one, sizeof(one)) < 0) return;  // Full: readable.
 }
 
-void LoopDescriptor::Clear() noexcept {
-  if (!is_open()) return;
+bool LoopDescriptor::Clear() noexcept {
+  if (!is_open()) return false;
   std::uint64_t count;
-  if (::read(group_->event_fd.load(std::memory_order_relaxed), &count, sizeof(count)) < 0) return;  // It was empty.
+  return ::read(group_->event_fd.load(std::memory_order_relaxed), &count, sizeof(count)) >= 0;  // Else it was empty.
 }
 
 void LoopDescriptor::ReadableAt(TimePoint when) noexcept {

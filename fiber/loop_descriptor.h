@@ -13,7 +13,8 @@
 // that its end takes it out of other epoll sets.
 //
 // Invariants
-//   LDR1  The driver empties the eventfd when it begins, so that a write that comes late costs one look in vain.
+//   LDR1  The driver empties the eventfd when it begins, so that a write that comes late costs one look in vain. Where
+//        it then looks at nothing it writes again at the end: Wake() may have written.
 //
 // The driver.
 #ifndef WEFT_FIBER_LOOP_DESCRIPTOR_H_
@@ -42,7 +43,8 @@ class LoopDescriptor {
 
   // These do nothing while it is not open.
   void MarkReadable() noexcept;
-  void Clear() noexcept;
+  // True: it was marked.
+  [[nodiscard]] bool Clear() noexcept;
   // Readable from then on; max(): no more.
   void ReadableAt(TimePoint when) noexcept;
   // False: the system refuses to watch it, or it is not open.

@@ -13,6 +13,7 @@
 #include "weft/base/log.h"
 #include "weft/base/process_exit.h"
 #include "weft/context/overflow_handler.h"
+#include "weft/fiber/execution_context.h"
 #include "weft/fiber/runtime_hooks.h"
 #include "weft/fiber/start_fiber.h"
 #include "weft/fiber/unfinished_fibers.h"
@@ -137,19 +138,21 @@ void LoopDriver::CheckOwner(const char* caller) const {
              ": the caller is neither the thread that made the loop nor a fiber of the loop");
 }
 
-void LoopDriver::Begin(const char* caller) {
+bool LoopDriver::Begin(const char* caller) {
   CheckNotInFiber(caller);
   CheckOwner(caller);
   WEFT_CHECK(!in_, caller, ": the loop is driven already, by a caller of the caller; a wait in its main context runs ",
              "its fibers");
   in_ = true;
   outer_ = OfCaller();
+  context_ = FiberExecutionContext::Current();
   if (has_test_time_) GoInInTestTime();
   if (std::exchange(asleep_, false)) WakeUp();
-  descriptor_.Clear();  // LDR1
+  const bool marked = descriptor_.Clear();  // LDR1
   section_.emplace(nullptr);
   if (outer_ != nullptr) outer_->BeginRest();
   worker_.BeginDriving();
+  return marked;
 }
 
 // LDR5
@@ -163,7 +166,7 @@ void LoopDriver::EndRest() {
   section_.emplace(nullptr);
 }
 
-void LoopDriver::End() {
+void LoopDriver::End(bool mark) {
   // Again: a wake-up that came late has been kept for this sleep.
   while (!asleep_ && worker_.AnnounceSleep()) asleep_ = worker_.SleepElsewhere();
   if (asleep_) {
@@ -172,9 +175,8 @@ void LoopDriver::End() {
     if (!has_test_time_) {
       descriptor_.ReadableAt(watched ? NextTime() : std::min(NextTime(), Clock::now() + kPollUnwatched));
     }
-  } else {
-    descriptor_.MarkReadable();
   }
+  if (mark || !asleep_) descriptor_.MarkReadable();
   worker_.EndDriving();
   if (outer_ != nullptr) std::exchange(outer_, nullptr)->EndRest();
   section_.reset();
@@ -254,7 +256,10 @@ bool LoopDriver::Drive(Predicate predicate, void* argument, Deadline deadline) {
     }
     if (!worker_.AnnounceSleep()) continue;
     if (AskAsleep(predicate, argument)) return true;
-    if (!std::exchange(announced_, false)) continue;  // It has waited: look again.
+    if (!std::exchange(announced_, false)) {  // It has waited: look again.
+      if (deadline.expired()) return false;
+      continue;
+    }
     if (deadline.expired()) {
       worker_.WakeUp();
       return false;
@@ -306,7 +311,7 @@ void LoopDriver::WaitInPoll(TimePoint until) {
   if (has_test_time_) base::TestTime::EndWait(&test_wait_, base::Waits::kRunner);
   worker_.WakeUp();
   LeavePoller();
-  descriptor_.Clear();  // LDR1
+  static_cast<void>(descriptor_.Clear());  // LDR1
 }
 
 bool LoopDriver::TestWait::WasWoken() const noexcept {

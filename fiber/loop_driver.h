@@ -28,7 +28,8 @@
 //   LDR5  While another loop of the thread is in above it, a driver is in no OutsideSection, and no runner. Its
 //        timers and fibers wait. The last one entered is left first, also by an exception.
 //   LDR6  The loop runs below a wait of a predicate or of a function that a fiber has called, and below no other: the
-//        callbacks of timers, and the poller's work, are not to be entered twice.
+//        callbacks of timers, and the poller's work, are not to be entered twice. A fiber that one of them has begun
+//        eagerly may call such a function; it begins afterwards.
 #ifndef WEFT_FIBER_LOOP_DRIVER_H_
 #define WEFT_FIBER_LOOP_DRIVER_H_
 
@@ -50,8 +51,9 @@
 #include "weft/timer/timer_worker.h"
 
 namespace weft {
+class FiberExecutionContext;
 class FiberLoop;
-}
+}  // namespace weft
 
 namespace weft::fiber::detail {
 
@@ -122,8 +124,9 @@ class LoopDriver : public scheduling_group::MainContext {
   // While one lives, a user's function runs in the main context; or none, again.
   class InMainContext;
 
-  void Begin(const char* caller);
-  void End();
+  // Whether the descriptor had been marked readable.
+  bool Begin(const char* caller);
+  void End(bool mark);
   void BeginRest();
   void EndRest();
   bool IsInFiber(const char* caller) const;
@@ -152,10 +155,11 @@ class LoopDriver : public scheduling_group::MainContext {
   timer::TimerWorker timers_;
   bool monitored_ = false;  // SliceMonitor::AddTeam()
   bool in_ = false;
-  LoopDriver* outer_ = nullptr;  // LDR5: the loop in whose main context this one was entered
-  bool asleep_ = false;          // out, and has announced that
-  bool announced_ = false;       // in, and has announced that it sleeps
-  bool holds_poller_ = false;    // IdlePoller::TryEnter(), while asleep
+  LoopDriver* outer_ = nullptr;               // LDR5: the loop in whose main context this one was entered
+  FiberExecutionContext* context_ = nullptr;  // of Begin()'s caller: the callbacks'
+  bool asleep_ = false;                       // out, and has announced that
+  bool announced_ = false;                    // in, and has announced that it sleeps
+  bool holds_poller_ = false;                 // IdlePoller::TryEnter(), while asleep
   const bool has_test_time_ = base::HasTestTime();
   TestWait test_wait_{this};
   bool test_waits_ = false;           // BeginTestWait(), out
@@ -167,13 +171,18 @@ class LoopDriver : public scheduling_group::MainContext {
 
 class LoopDriver::In {
  public:
-  In(LoopDriver* driver, const char* caller) : driver_(*driver) { driver_.Begin(caller); }
-  ~In() { driver_.End(); }
+  // kLooksAtNothing: at no timer and no predicate. Whoever watches the descriptor must still do it (LDR1).
+  enum Look { kLooks, kLooksAtNothing };
+
+  In(LoopDriver* driver, const char* caller, Look look = kLooks)
+      : driver_(*driver), mark_(driver_.Begin(caller) && look == kLooksAtNothing) {}
+  ~In() { driver_.End(mark_); }
   In(const In&) = delete;
   In& operator=(const In&) = delete;
 
  private:
   LoopDriver& driver_;
+  const bool mark_;
 };
 
 class LoopDriver::InMainContext {

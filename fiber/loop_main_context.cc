@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "weft/base/check.h"
+#include "weft/fiber/execution_context.h"
 #include "weft/fiber/loop_driver.h"
 #include "weft/fiber/unfinished_fibers.h"
 
@@ -46,6 +47,7 @@ bool LoopDriver::AskAsleep(Predicate predicate, void* argument) {
 void LoopDriver::RunUntilUnparked(base::Parker* parker, Deadline deadline) noexcept {
   if (std::exchange(announced_, false)) worker_.WakeUp();
   const Worker::LoopCallWaits waits(&worker_);
+  const FiberExecutionContext::Scope scope(context_);
   static_cast<void>(
       Drive([](void* argument) { return !static_cast<base::Parker*>(argument)->waits_elsewhere(); }, parker, deadline));
 }
@@ -53,6 +55,7 @@ void LoopDriver::RunUntilUnparked(base::Parker* parker, Deadline deadline) noexc
 bool LoopDriver::RunSome() noexcept {
   if (std::exchange(announced_, false)) worker_.WakeUp();
   const Worker::LoopCallWaits waits(&worker_);
+  const FiberExecutionContext::Scope scope(context_);
   LookAfterTimers();
   return worker_.RunNext() || PollFoundWork();
 }
@@ -70,7 +73,12 @@ void LoopDriver::RunEagerly(scheduling_group::FiberEntity* fiber) {
         &start);
   }
   std::optional<In> in;
-  if (CurrentWorker() != &worker_) in.emplace(this, kName);
+  std::optional<Worker::LoopCallsQueue> queue;
+  if (CurrentWorker() != &worker_) {
+    in.emplace(this, kName, In::kLooksAtNothing);
+  } else if (worker_.main_context == nullptr) {
+    queue.emplace(&worker_);  // LDR6: a timer's callback calls. RunNext(), which follows, serves the calls.
+  }
   const InMainContext none(&worker_, nullptr);
   worker_.RunEagerly(fiber);
 }
@@ -92,7 +100,7 @@ void LoopDriver::CallInMainContext(void (*call)(void*), void* argument) {
     return worker_.CallOnLoop(worker_.current, Worker::LoopCallKind::kMayWait, &Call::Run, &in_main_context);
   }
   if (in_) return call(argument);
-  const In in(this, kName);
+  const In in(this, kName, In::kLooksAtNothing);
   Call::Run(&in_main_context);
 }
 

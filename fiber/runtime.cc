@@ -85,6 +85,10 @@ void AfterForkInChild() {
   const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
   if (worker != nullptr && !worker->is_driven) numa::RunWhereTheFirstThreadOf(::getppid());
   if (phase.load(std::memory_order_relaxed) == Phase::kStopped) {
+    // In the main context of a loop, whose fibers are the parent's: waits there block, and do not run them.
+    if (worker != nullptr && worker->is_driven && worker->current == nullptr) {
+      scheduling_group::SetCurrentWorker(nullptr);
+    }
     scheduling_group::ForgetOtherThreadsSections();
     detail::RetiredGroups::BelongToParent();
     return;

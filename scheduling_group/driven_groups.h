@@ -11,8 +11,8 @@
 //
 // A waker may still use the group after the fiber runs, to look for a sleeping worker, and is in an OutsideSection only
 // if it is a plain thread. So a group is never freed and never closed: GiveBack() keeps it for the next loop with the
-// same options, and a late wake makes that loop's worker look around in vain. Of its former loop it keeps what serves as
-// new: the event descriptor, the poller and the pace of its polls.
+// same options, and a late wake makes that loop's worker look around in vain. Of its former loop it keeps what serves
+// as new: the event descriptor, the poller and the pace of its polls.
 //
 // Invariants
 //   DRV1  A group in the hands of a loop has no fibers but that loop's: when it was given back all had ended.
@@ -53,7 +53,7 @@ class DrivenGroups {
   static constexpr int kMost = 1024;
 
   // The group's id and what a driven one must have are set here. nullptr: there are kMost already. One that is lent
-  // again has no fibers, stacks and statistics of its former loop.
+  // again has no fibers and stacks of its former loop, and no statistics that it shows.
   static DrivenGroup* Borrow(GroupOptions options);
   // DRV1; by the driver, which is not asleep.
   static void GiveBack(DrivenGroup* group);

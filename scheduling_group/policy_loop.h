@@ -13,7 +13,8 @@
 // Invariants
 //   PLO1  First in, first out, whoever pushes and why: all that is in the own list came before what is in the inbox.
 //   PLO2  started() counts each new fiber at its push, or by CountStarted() if it runs without one; it only grows.
-//   PLO3  While a Hold lives Pop() says that there is none, so a fiber that suspends returns to the driver.
+//   PLO3  While a Hold lives Pop() says that there is none, so a fiber that suspends returns to the driver. Within
+//        a Release no Hold made before counts: a wait in the main context runs fibers until it is over.
 //
 // Rejected: v1 with one worker (its ring is bounded: a driver that waits for room waits for itself).
 #ifndef WEFT_SCHEDULING_GROUP_POLICY_LOOP_H_

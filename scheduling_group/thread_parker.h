@@ -55,8 +55,8 @@ class ThreadParker {
   void Prepare() noexcept;
   // False: the deadline passed, and there was no Unpark().
   [[nodiscard]] bool Park(Deadline deadline) noexcept;
-  // An Unpark() is on its way.
-  void ParkForWaker() noexcept { parker_.Park(); }
+  // Park() has said false, and an Unpark() is on its way; it may be a fiber's of the loop, which has yet to run.
+  void ParkForWaker() noexcept { static_cast<void>(Park(Deadline::None())); }
 
   void Unpark() noexcept {
     SchedulingGroup* const driven = driven_;  // Before: PK3.

@@ -34,6 +34,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "weft/base/check.h"
@@ -92,7 +93,9 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   // True: the thread that ends the sleep calls the group's DriverHook. False: the sleep has ended.
   [[nodiscard]] bool SleepElsewhere();
   void WakeUp();
-  // While one lives, what runs in the main context waits, and the loop runs below it.
+  // While one lives, calls of kind kMayWait queue.
+  class LoopCallsQueue;
+  // The same: what runs in the main context waits, and the loop runs below it.
   class LoopCallWaits;
 
  private:
@@ -170,6 +173,19 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   std::optional<SliceMonitor::MonitoredWorker::Asleep> not_driven_;  // of a driven group
 };
 
+class Worker::LoopCallsQueue {
+ public:
+  explicit LoopCallsQueue(Worker* worker) noexcept
+      : worker_(*worker), outer_(std::exchange(worker->loop_call_waits_, true)) {}
+  ~LoopCallsQueue() { worker_.loop_call_waits_ = outer_; }
+  LoopCallsQueue(const LoopCallsQueue&) = delete;
+  LoopCallsQueue& operator=(const LoopCallsQueue&) = delete;
+
+ private:
+  Worker& worker_;
+  const bool outer_;
+};
+
 class Worker::LoopCallWaits {
  public:
   explicit LoopCallWaits(Worker* worker) noexcept;
@@ -179,7 +195,7 @@ class Worker::LoopCallWaits {
 
  private:
   Worker& worker_;
-  const bool outer_;
+  const LoopCallsQueue queue_;
   MainContext* const main_context_;
   const PolicyLoop::Release released_;
 };

@@ -18,6 +18,7 @@ void Worker::BeginDriving() {
   outer_ = static_cast<Worker*>(CurrentWorker());
   WEFT_DCHECK(is_driven && (outer_ == nullptr || (outer_->is_driven && outer_->current == nullptr)),
               "Worker::BeginDriving: the thread is a worker");
+  if (outer_ != nullptr) outer_->not_driven_.emplace(&outer_->slice_);
   SetCurrentWorker(this);
   not_driven_.reset();
 }
@@ -25,6 +26,7 @@ void Worker::BeginDriving() {
 void Worker::EndDriving() {
   not_driven_.emplace(&slice_);
   SetCurrentWorker(outer_);
+  if (outer_ != nullptr) outer_->not_driven_.reset();
 }
 
 bool Worker::RunNext() {
@@ -82,14 +84,11 @@ void Worker::Serve(const LoopCall& call) {
 
 Worker::LoopCallWaits::LoopCallWaits(Worker* worker) noexcept
     : worker_(*worker),
-      outer_(std::exchange(worker->loop_call_waits_, true)),
+      queue_(worker),
       main_context_(std::exchange(worker->main_context, nullptr)),
       released_(static_cast<PolicyLoop&>(worker->group->policy())) {}
 
-Worker::LoopCallWaits::~LoopCallWaits() {
-  worker_.loop_call_waits_ = outer_;
-  worker_.main_context = main_context_;
-}
+Worker::LoopCallWaits::~LoopCallWaits() { worker_.main_context = main_context_; }
 
 void Worker::CallOnLoop(FiberEntity* self, LoopCallKind kind, void (*call)(void* argument), void* argument) {
   if (group->needs_attention()) BeforeLeaving(self);

@@ -50,7 +50,8 @@
 //        come to a fiber twice (below two scopes whose deadlines pass together, or by a slot that names the next fiber
 //        with the entity). The fiber and its spawner set kPending without a fence: the fiber sees it by program order.
 //   CN7  kTimed is set where a scope that counts has a deadline. It is kept as kPending is (CN2, CN3): SetDeadline()
-//        stores the deadline and, if there was none, fences and walks below the scope. It may be set where none has: that costs a look.
+//        stores the deadline and, if there was none, fences and walks below the scope. It may be set where none has:
+//        that costs a look.
 //
 // Lock order: the lock of cancellations, a scope handle's lock, a fiber's cancel word, the ChildTable of a scope of its
 // chain, the words of its children, and so on down the tree; then the queue lock of a primitive (FiberSemaphore's

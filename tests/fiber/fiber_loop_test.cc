@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -22,6 +24,7 @@
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/future.h"
 #include "weft/fiber/runtime.h"
+#include "weft/scheduling_group/slice_monitor.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_barrier.h"
 #include "weft/sync/fiber_channel.h"
@@ -355,6 +358,28 @@ TEST(FiberLoop, TheMainContextIsInTheExecutionContextOfItsCaller) {
   EXPECT_EQ(FiberExecutionContext::Current(), nullptr);
 }
 
+// Though it runs below it; it has that of who set the timer, or none.
+TEST(FiberLoop, ACallbackIsNotInTheExecutionContextOfAFunctionThatWaits) {
+  FiberLoop loop(Unlimited());
+  const auto context = FiberExecutionContext::Create();
+  FiberExecutionContext* seen = context.get();
+  FiberEvent fired;
+  loop.AddTask([&] {
+    EnableFiberTimer(CreateFiberTimer(Clock::now(), [&] {
+      seen = FiberExecutionContext::Current();
+      fired.Set();
+    }));
+    context->Execute([&] {
+      loop.RunInMainContext([&] {
+        fired.Wait();
+        EXPECT_EQ(FiberExecutionContext::Current(), context.get());
+      });
+    });
+  });
+  loop.Run();
+  EXPECT_EQ(seen, nullptr);
+}
+
 // --- Time ---
 
 TEST(FiberLoop, SleepersWakeInTheOrderOfTheirDeadlines) {
@@ -526,6 +551,25 @@ TEST(FiberLoop, TheDescriptorIsReadableWhileThereIsSomethingToDo) {
 }
 
 // Its wake-up has written to no descriptor: there was none. (A size of its own: no former loop has left one.)
+// They look at no predicate.
+TEST(FiberLoop, AWakeIsStillThereAfterACallFromOutsideOfTheLoop) {
+  FiberLoop loop(Unlimited());
+  const int fd = loop.NotifyFd();
+  loop.RunReady();
+  EXPECT_FALSE(IsReadable(fd));
+  std::thread([&] { loop.Wake(); }).join();
+  EXPECT_TRUE(IsReadable(fd));
+  loop.RunInMainContext([] {});
+  EXPECT_TRUE(IsReadable(fd));
+  loop.AddTaskEager([] {});
+  EXPECT_TRUE(IsReadable(fd));
+  loop.RunReady();
+  EXPECT_FALSE(IsReadable(fd));
+  loop.RunInMainContext([] {});
+  loop.AddTaskEager([] {});
+  EXPECT_FALSE(IsReadable(fd));
+}
+
 TEST(FiberLoop, WhatBecameReadyBeforeTheDescriptorWasMadeMakesItReadable) {
   FiberLoop loop({.stack_size = 208 * 1024});
   FiberEvent event;
@@ -800,6 +844,46 @@ TEST(FiberLoop, APredicateMayThrowAfterAWait) {
   }
 }
 
+// And ends by it, though each of its looks waits.
+TEST(FiberLoop, APredicateThatWaitsDoesNotHideTheDeadline) {
+  FiberLoop loop(Unlimited());
+  FiberEvent never;
+  loop.AddTask([&] { never.Wait(); });
+  const Deadline patience(testing::kSoon);
+  EXPECT_FALSE(loop.RunUntil(
+      [&] {
+        FiberSleepFor(milliseconds(1));
+        return patience.expired();
+      },
+      milliseconds(5)));
+  EXPECT_FALSE(patience.expired());
+  never.Set();
+  loop.Run();
+}
+
+// The notifier has hung it behind the owner of the mutex, a fiber of the loop, which must go on after the deadline.
+TEST(FiberLoop, AWaitForAConditionThatIsOverEndsWhenTheOwnerOfTheMutexHasUnlockedIt) {
+  FiberLoop loop(Unlimited());
+  FiberMutex mutex;
+  FiberConditionVariable changed;
+  bool over = false;
+  loop.AddTask([&] {
+    loop.RunInMainContext([&] {
+      std::unique_lock lock(mutex);
+      static_cast<void>(changed.wait_for(lock, milliseconds(2)));
+      over = true;
+    });
+  });
+  loop.AddTask([&] {
+    const std::lock_guard lock(mutex);
+    changed.notify_one();
+    FiberSleepFor(milliseconds(10));
+    EXPECT_FALSE(over);
+  });
+  loop.Run();
+  EXPECT_TRUE(over);
+}
+
 // One at a time: the second one could end before the first one only, and waits for the same.
 TEST(FiberLoop, WhileAFunctionInTheMainContextWaitsNoOtherOneBegins) {
   FiberLoop loop(Unlimited());
@@ -874,6 +958,29 @@ TEST(FiberLoop, AnEagerTaskMayWaitInTheMainContext) {
   EXPECT_EQ(order, (Order{"queued", "eager", "eager again"}));
 }
 
+// Its function waits, and would run other callbacks within this one.
+TEST(FiberLoop, AnEagerTaskOfACallbackGetsTheMainContextAfterTheCallback) {
+  FiberLoop loop(Unlimited());
+  Order order;
+  FiberEvent event;
+  loop.AddTask([&] {
+    EnableFiberTimer(CreateFiberTimer(Clock::now(), [&] {
+      loop.AddTaskEager([&] {
+        order.push_back("eager");
+        loop.RunInMainContext([&] {
+          order.push_back("main context");
+          EnableFiberTimer(CreateFiberTimer(Clock::now(), [&] { event.Set(); }));
+          event.Wait();
+        });
+        order.push_back("eager again");
+      });
+      order.push_back("callback ends");
+    }));
+  });
+  EXPECT_TRUE(loop.RunUntil([&] { return order.size() == 4; }, testing::kSoon));
+  EXPECT_EQ(order, (Order{"eager", "callback ends", "main context", "eager again"}));
+}
+
 // Foreign loops: they call it for this.
 TEST(FiberLoop, OutsideOfTheLoopAWaitInRunInMainContextRunsIt) {
   FiberLoop loop(Unlimited());
@@ -942,6 +1049,25 @@ TEST(FiberLoop, TheMainContextDestroysWhatACancelledFiberHasStillToLeave) {
   EXPECT_TRUE(cancelled);
 }
 
+// It has the fiber's memory only, and must not run it a second time.
+TEST(FiberLoop, AChildForkedInTheMainContextRunsNoFiberOfItsParent) {
+  FiberLoop loop(Unlimited());
+  bool ran = false;
+  loop.AddTask([&] { ran = true; });
+  loop.RunInMainContext([&] {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      FiberSleepFor(milliseconds(1));
+      ::_exit(ran || FiberLoop::Current() != nullptr ? 1 : 0);
+    }
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  });
+  loop.Run();
+  EXPECT_TRUE(ran);
+}
+
 // --- Several loops of a thread, one in the main context of another ---
 
 TEST(FiberLoop, ALoopIsDrivenInTheMainContextOfAnother) {
@@ -971,6 +1097,28 @@ TEST(FiberLoop, ALoopIsDrivenInTheMainContextOfAnother) {
   outer.Run();
   EXPECT_EQ(FiberLoop::Current(), nullptr);
   EXPECT_EQ(order, (Order{"inner", "inner ends", "main context", "next", "outer ends"}));
+}
+
+// Both sleep, though one has begun to be driven.
+TEST(FiberLoop, ALoopThatStandsStillAroundOneThatWaitsIsNotMonitored) {
+  FiberLoop outer(Unlimited());
+  FiberLoop inner(Unlimited());
+  FiberEvent off;
+  bool went_off = false;
+  std::thread observer;
+  inner.AddTask([&] {
+    observer = std::thread([&] {
+      auto& monitor = scheduling_group::SliceMonitor::Get();
+      const Deadline patience(testing::kSoon);
+      while (!(went_off = monitor.off()) && !patience.expired()) {
+        std::this_thread::sleep_for(scheduling_group::SliceMonitor::kCheckEvery);  // Of quiet is the test.
+      }
+      off.Set();
+    });
+  });
+  outer.RunInMainContext([&] { EXPECT_TRUE(inner.RunUntil(off)); });
+  observer.join();
+  EXPECT_TRUE(went_off);
 }
 
 TEST(FiberLoop, ALoopIsMadeAndDestroyedInTheMainContextOfAnother) {

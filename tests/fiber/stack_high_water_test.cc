@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// record_stack_every, of a runtime and of a FiberLoop: how deep fibers have gone; and what else a FiberLoop's group keeps
-// when it is lent again.
+// record_stack_every, of a runtime and of a FiberLoop: how deep fibers have gone; and what else a FiberLoop's group
+// keeps when it is lent again.
 #include <gtest/gtest.h>
 
 #include <algorithm>
