@@ -40,6 +40,7 @@ struct CircuitBreaker::Core {
     state = State::kOpen;
     ++epoch;
     failures = 0;
+    silent_since = TimePoint::max();  // A probe's own time counts.
     admits_at = now + pause;
   }
 
@@ -53,6 +54,7 @@ struct CircuitBreaker::Core {
   TimePoint answered_at WEFT_GUARDED_BY(lock) = TimePoint::min();
   // Of the calls without an answer: when the first one was asked, or the last answer came meanwhile. max(): none.
   TimePoint silent_since WEFT_GUARDED_BY(lock) = TimePoint::max();
+  TimePoint unanswered_at WEFT_GUARDED_BY(lock) = TimePoint::min();  // the last of them; only with a silent_since
 };
 
 CircuitBreaker::CircuitBreaker(const Options& options) : core_(std::make_unique<Core>(options)) {
@@ -106,6 +108,10 @@ void CircuitBreaker::ReportUnanswered(Admission admission, TimePoint asked_at, T
   Core& core = *core_;
   const base::SpinLockGuard guard(core.lock);
   if (!core.Counts(admission.epoch_)) return;
+  // Nobody has asked meanwhile: that was no silence.
+  const bool is_silent = core.silent_since != TimePoint::max();
+  if (is_silent && asked_at - core.unanswered_at >= core.options.silence) core.silent_since = asked_at;
+  core.unanswered_at = std::max(core.unanswered_at, now);
   core.silent_since = std::min(core.silent_since, std::max(asked_at, core.answered_at));
   if (now - core.silent_since >= core.options.silence) core.Count(false, now);
 }

@@ -11,7 +11,8 @@
 //
 // A call may end without an answer: its time was over, or it was cancelled, as a hedge is that lost. One such call says
 // little: its client may have given it no time. Many say that the server hangs. ReportUnanswered() counts one as a
-// failure if the server has answered nobody for Options::silence, while it was asked.
+// failure if the server has answered nobody for Options::silence, while it was asked: a silence begins anew with the
+// first call after the breaker has opened, or after as long without a call.
 //
 //     closed ----- so many failures in a row -----> open                 refuses
 //        ^                                           |  open_for

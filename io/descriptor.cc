@@ -84,6 +84,8 @@ void Descriptor::NoteReadIsShut() noexcept {
   if (slot_ != nullptr) slot_->NoteReadIsShut();
 }
 
+bool Descriptor::ReadHasGivenWay() const noexcept { return slot_ != nullptr && slot_->HasGivenWay(FdSlot::kRead); }
+
 ReadableWatch::Armed Descriptor::Arm(ReadableWatch* watch) noexcept {
   return slot_ == nullptr ? ReadableWatch::Armed::kReadable : watch->Arm(slot_);
 }

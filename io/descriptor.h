@@ -69,6 +69,9 @@ class Descriptor {
   // Before shutdown(2) for reading.
   void NoteReadIsShut() noexcept;
 
+  // For tcp_connection.h, after a read that has succeeded: whether it waited, or let others run. A hint.
+  bool ReadHasGivenWay() const noexcept;
+
   // For tcp_server.h. A fiber. A descriptor that is not open is readable.
   [[nodiscard]] ReadableWatch::Armed Arm(ReadableWatch* watch) noexcept;
 

@@ -61,6 +61,7 @@ IoResult RetryInUse(FdSlot* slot, FdSlot::Direction direction, std::size_t full,
     const std::error_code error = slot->Wait(direction, deadline);
     timed_out = error.value() == ETIMEDOUT;
     if (error && !timed_out) return {0, error};
+    if (!timed_out) timeouts = 0;  // An event: the limit begins anew.
   }
 }
 

@@ -148,6 +148,10 @@ class FdSlot final : public EventHandler {
   }
   // After a success. A fiber whose calls always succeed yields here now and then.
   void Succeeded(Direction direction) noexcept;
+  // After it: whether the call had to wait, or the fiber yielded after it. A hint.
+  bool HasGivenWay(Direction direction) const noexcept {
+    return sides_[direction].streak.load(std::memory_order_relaxed) <= 1;
+  }
 
   // --- By the reactor ---
   void OnEvents(std::uint32_t events, synchronization::WaitList* claimed) noexcept override;

@@ -18,7 +18,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <cstdint>
+
+#include "weft/base/check.h"
 
 namespace weft::io {
 
@@ -26,10 +29,12 @@ class RetryBudget {
  public:
   struct Options {
     double share = 0.2;    // of the requests; thousandths count
-    double reserve = 100;  // at most so many are saved up; it begins with them
+    double reserve = 100;  // at most so many are saved up, or one, if that is more; it begins with the reserve
   };
   explicit RetryBudget(const Options& options)
-      : each_(Thousandths(options.share)), most_(Thousandths(options.reserve)), left_(most_) {}
+      : each_(Thousandths(options.share)),
+        most_(std::max(Thousandths(options.reserve), each_ > 0 ? kOne : 0)),
+        left_(Thousandths(options.reserve)) {}
   RetryBudget() : RetryBudget(Options()) {}
 
   // A request has come.
@@ -44,13 +49,19 @@ class RetryBudget {
     }
     return false;
   }
+  // After a Withdraw(): the call was not made.
+  void GiveBack() noexcept { left_.fetch_add(kOne, std::memory_order_relaxed); }
 
  private:
   static constexpr std::int64_t kOne = 1000;
-  static std::int64_t Thousandths(double number) { return static_cast<std::int64_t>(std::max(number, 0.0) * kOne); }
+  static constexpr double kMost = 1e12;  // of either option: no sum overflows
+  static std::int64_t Thousandths(double number) {
+    WEFT_CHECK(!std::isnan(number), "RetryBudget: share or reserve is no number");
+    return static_cast<std::int64_t>(std::clamp(number, 0.0, kMost) * kOne);
+  }
 
   const std::int64_t each_;
-  const std::int64_t most_;  // and a deposit or two, when several come together
+  const std::int64_t most_;  // and a deposit or two, or what is given back, when several come together
   std::atomic<std::int64_t> left_;
 };
 

@@ -21,6 +21,9 @@
 #include "weft/io/io_result.h"
 #include "weft/sync/wait_queue.h"
 
+// Last: errno follows a fiber.
+#include "weft/context/switch_safe_errno.h"
+
 namespace weft::io {
 namespace {
 
@@ -35,40 +38,6 @@ std::string PathOf(const SocketAddress& address) {
   const char* const path = reinterpret_cast<const sockaddr_un*>(address.data())->sun_path;
   return {path, ::strnlen(path, address.size() - kOffset)};
 }
-
-class DirectoryLock {
- public:
-  explicit DirectoryLock(const std::string& path) {
-    if (path.empty()) return;
-    const std::size_t slash = path.rfind('/');
-    const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-    fd_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd_ < 0) return;
-    const Deadline limit(kLongestWait);
-    while (!(held_ = ::flock(fd_, LOCK_EX | LOCK_NB) == 0) && (errno == EWOULDBLOCK || errno == EINTR)) {
-      if (limit.expired() || !Pause()) return;
-    }
-  }
-  ~DirectoryLock() {
-    // A child that was forked meanwhile would keep it.
-    if (held_) (void)::flock(fd_, LOCK_UN);
-    if (fd_ >= 0) ::close(fd_);
-  }
-  DirectoryLock(const DirectoryLock&) = delete;
-  DirectoryLock& operator=(const DirectoryLock&) = delete;
-
-  bool held() const { return held_; }
-
- private:
-  // False: cancelled.
-  static bool Pause() {
-    return synchronization::SleepUntil(kPause, synchronization::Interruptible::kResult) !=
-           synchronization::WaitResult::kInterrupted;
-  }
-
-  int fd_ = -1;
-  bool held_ = false;
-};
 
 std::error_code BindTo(int fd, const SocketAddress& address) {
   return ::bind(fd, address.data(), address.size()) == 0 ? std::error_code() : ErrnoCode(errno);
@@ -85,10 +54,48 @@ bool RefusesConnections(int type, const SocketAddress& address) noexcept {
 
 }  // namespace
 
-std::error_code SocketFile::Listen(int fd, const SocketAddress& address, int backlog,
+class SocketFile::DirectoryLock {
+ public:
+  explicit DirectoryLock(const std::string& path) {
+    if (path.empty()) return;
+    const std::size_t slash = path.rfind('/');
+    const std::string directory = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+    fd_ = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd_ < 0) return;
+    const Deadline limit(kLongestWait);
+    while (!(held_ = ::flock(fd_, LOCK_EX | LOCK_NB) == 0) && (errno == EWOULDBLOCK || errno == EINTR)) {
+      if (!limit.expired() && Pause()) continue;
+      others_have_it_ = true;
+      return;
+    }
+  }
+  ~DirectoryLock() {
+    // A child that was forked meanwhile would keep it.
+    if (held_) (void)::flock(fd_, LOCK_UN);
+    if (fd_ >= 0) ::close(fd_);
+  }
+  DirectoryLock(const DirectoryLock&) = delete;
+  DirectoryLock& operator=(const DirectoryLock&) = delete;
+
+  bool held() const { return held_; }
+  bool others_have_it() const { return others_have_it_; }
+
+ private:
+  // False: cancelled.
+  static bool Pause() {
+    return synchronization::SleepUntil(kPause, synchronization::Interruptible::kResult) !=
+           synchronization::WaitResult::kInterrupted;
+  }
+
+  int fd_ = -1;
+  bool held_ = false;
+  bool others_have_it_ = false;
+};
+
+std::error_code SocketFile::Listen(int fd, const SocketAddress& address, int backlog, std::uint32_t forks_before,
                                    std::unique_ptr<SocketFile>* file) {
   const DirectoryLock lock(PathOf(address));
-  if (std::error_code error = BindUnder(lock.held(), SOCK_STREAM, fd, address, file)) return error;
+  if (std::error_code error = BindUnder(lock, SOCK_STREAM, fd, address, forks_before, file)) return error;
   if (::listen(fd, backlog) == 0) return {};
   const std::error_code error = ErrnoCode(errno);
   if (*file != nullptr) (*file)->RemoveOurs();
@@ -96,21 +103,24 @@ std::error_code SocketFile::Listen(int fd, const SocketAddress& address, int bac
   return error;
 }
 
-std::error_code SocketFile::Bind(int fd, const SocketAddress& address, std::unique_ptr<SocketFile>* file) {
+std::error_code SocketFile::Bind(int fd, const SocketAddress& address, std::uint32_t forks_before,
+                                 std::unique_ptr<SocketFile>* file) {
   const DirectoryLock lock(PathOf(address));
-  return BindUnder(lock.held(), SOCK_DGRAM, fd, address, file);
+  return BindUnder(lock, SOCK_DGRAM, fd, address, forks_before, file);
 }
 
-std::error_code SocketFile::BindUnder(bool lock_is_held, int type, int fd, const SocketAddress& address,
-                                      std::unique_ptr<SocketFile>* file) {
+std::error_code SocketFile::BindUnder(const DirectoryLock& lock, int type, int fd, const SocketAddress& address,
+                                      std::uint32_t forks_before, std::unique_ptr<SocketFile>* file) {
   file->reset();
   std::string path = PathOf(address);
   std::error_code error = BindTo(fd, address);
-  if (error == std::errc::address_in_use && lock_is_held && RemoveDead(type, address, path)) {
+  if (error == std::errc::address_in_use && lock.held() && RemoveDead(type, address, path)) {
     error = BindTo(fd, address);
   }
-  if (!error && !path.empty()) file->reset(new SocketFile(std::move(path)));
-  return error;
+  if (error || path.empty()) return error;
+  const Identity identity = lock.others_have_it() ? Identity() : Look(path);  // SOF1
+  file->reset(new SocketFile(std::move(path), identity, forks_before));
+  return {};
 }
 
 SocketFile::Identity SocketFile::Look(const std::string& path) noexcept {
@@ -131,6 +141,7 @@ void SocketFile::RemoveOurs() const noexcept {
 
 // SOF3
 void SocketFile::Remove(const Descriptor& socket) const noexcept {
+  if (is_removed_.exchange(true, std::memory_order_relaxed)) return;  // SOF1
   if (ForksSoFar() != forks_before_) return;
   const auto remove = [this](int fd) {
     if ((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0) RemoveOurs();

@@ -103,6 +103,7 @@ IoResult TcpConnection::ReadRequest(void* data, std::size_t size, Deadline deadl
   }
   got.error = NothingIn(got.error);
   if (got.bytes != 0) {
+    if (stream_.descriptor_.ReadHasGivenWay()) BeginTurn();
     BecomeBusy();
   } else if (size != 0 && !found_nothing_ && !keeps_fiber_) {
     has_ended_ = true;

@@ -90,8 +90,10 @@ class TcpConnection {
   bool draining() const noexcept { return server_->draining.load(std::memory_order_relaxed); }
 
   // How many requests of a connection are answered in a row while others wait: so many, or as many as take so long,
-  // found after each kRequestsPerLook. The end of a turn costs a write, a switch and cold caches, some us, and others
-  // wait for a turn of each connection that is ready.
+  // found after each kRequestsPerLook. The first look begins that time, so that a few requests cost no clock: a turn is
+  // longer by the time of the first kRequestsPerLook. A ReadRequest() that waits, or gives way (FD5), begins one, too.
+  // The end of a turn costs a write, a switch and cold caches, some us, and others wait for a turn of each connection
+  // that is ready.
   static constexpr std::uint32_t kRequestsInATurn = 1024;
   static constexpr std::uint32_t kRequestsPerLook = 32;
   static constexpr std::chrono::microseconds kTurn{100};

@@ -83,6 +83,7 @@ TcpListener& TcpListener::operator=(TcpListener&& other) noexcept {
 TcpListener::~TcpListener() { RemoveFile(); }
 
 std::error_code TcpListener::Listen(const SocketAddress& address, const Options& options) {
+  const std::uint32_t forks_before = ForksSoFar();
   Descriptor socket;
   if (std::error_code error = OpenSocket(address.family(), SOCK_STREAM, &socket)) return error;
   const int fd = socket.fd();
@@ -95,8 +96,8 @@ std::error_code TcpListener::Listen(const SocketAddress& address, const Options&
     if (std::error_code error = SetOption(fd, SOL_SOCKET, SO_REUSEPORT, 1)) return error;
   }
   std::unique_ptr<SocketFile> file;
-  if (std::error_code error = SocketFile::Listen(fd, address, options.backlog, &file)) return error;
-  Take(std::move(socket), std::move(file), options.shared);
+  if (std::error_code error = SocketFile::Listen(fd, address, options.backlog, forks_before, &file)) return error;
+  Take(std::move(socket), std::move(file), options.shared, forks_before);
   return {};
 }
 
@@ -126,18 +127,18 @@ std::error_code TcpListener::Adopt(int fd) {
   if (fd_flags < 0 || ::fcntl(fd, F_SETFD, fd_flags | FD_CLOEXEC) != 0) return ErrnoCode(errno);
   // The connections inherit it. A Unix socket does not have it.
   (void)SetOption(fd, IPPROTO_TCP, TCP_NODELAY, 1);
-  Take(Descriptor(fd), nullptr, /*shared=*/true);
+  Take(Descriptor(fd), nullptr, /*shared=*/true, ForksSoFar());
   return {};
 }
 
-void TcpListener::Take(Descriptor socket, std::unique_ptr<SocketFile> file, bool shared) {
+void TcpListener::Take(Descriptor socket, std::unique_ptr<SocketFile> file, bool shared, std::uint32_t forks_before) {
   RemoveFile();
   descriptor_ = std::move(socket);
   file_ = std::move(file);
   closed_ = std::make_unique<FiberEvent>();
   shared_ = shared;
   drops_syns_ = false;
-  forks_before_ = ForksSoFar();
+  forks_before_ = forks_before;
 }
 
 std::error_code TcpListener::Accept(TcpStream* stream, Deadline deadline) {

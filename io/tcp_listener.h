@@ -45,7 +45,8 @@ class TcpListener {
   // A Unix socket's file is removed when the listener is closed or destroyed, unless others may have the socket (as in
   // StopHandshakes()). If the path is a socket that refuses connections, as a killed process leaves it, it is replaced;
   // a live one sees a connection that ends at once. Anything else at the path is address_in_use, and stays. Another
-  // process that begins to listen in the same directory is waited for, a second at most.
+  // process that begins to listen in the same directory is waited for, a second at most; after a wait in vain nothing
+  // is replaced, and the file is not removed.
   [[nodiscard]] std::error_code Listen(const SocketAddress& address, const Options& options);
   [[nodiscard]] std::error_code Listen(const SocketAddress& address) { return Listen(address, Options()); }
 
@@ -82,16 +83,16 @@ class TcpListener {
  private:
   friend struct SelectAccess;
 
-  void Take(Descriptor socket, std::unique_ptr<SocketFile> file, bool shared);
+  void Take(Descriptor socket, std::unique_ptr<SocketFile> file, bool shared, std::uint32_t forks_before);
   bool MayBeShared() const;
   void RemoveFile() const;  // before the socket is closed
 
   Descriptor descriptor_;
-  std::unique_ptr<SocketFile> file_;  // that it has made; changed by Take() only
+  std::unique_ptr<SocketFile> file_;  // that it has made; changed by Take() and operator= only
   std::unique_ptr<FiberEvent> closed_;
   bool shared_ = false;
   bool drops_syns_ = false;
-  std::uint32_t forks_before_ = 0;  // that the process knew of when it opened the socket
+  std::uint32_t forks_before_ = 0;  // that the process knew of before it opened the socket
 };
 
 using UnixListener = TcpListener;

@@ -4,6 +4,7 @@
 #include "weft/io/udp_socket.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -36,10 +37,11 @@ bool UdpSocket::Close() {
 }
 
 std::error_code UdpSocket::Bind(const SocketAddress& address) {
+  const std::uint32_t forks_before = ForksSoFar();
   Descriptor socket;
   if (std::error_code error = OpenSocket(address.family(), SOCK_DGRAM, &socket)) return error;
   std::unique_ptr<SocketFile> file;
-  if (std::error_code error = SocketFile::Bind(socket.fd(), address, &file)) return error;
+  if (std::error_code error = SocketFile::Bind(socket.fd(), address, forks_before, &file)) return error;
   RemoveFile();
   descriptor_ = std::move(socket);
   file_ = std::move(file);
@@ -48,6 +50,7 @@ std::error_code UdpSocket::Bind(const SocketAddress& address) {
 
 std::error_code UdpSocket::Connect(const SocketAddress& address) {
   if (!IsOpen()) {
+    file_.reset();  // of the socket before it
     if (std::error_code error = OpenSocket(address.family(), SOCK_DGRAM, &descriptor_)) return error;
   }
   return ::connect(fd(), address.data(), address.size()) == 0 ? std::error_code() : ErrnoCode(errno);

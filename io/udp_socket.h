@@ -84,7 +84,7 @@ class UdpSocket {
   void RemoveFile() const;  // before the socket is closed
 
   Descriptor descriptor_;
-  std::unique_ptr<SocketFile> file_;  // that it has made; changed by Bind() only
+  std::unique_ptr<SocketFile> file_;  // that it has made; changed by Bind(), Connect() and operator= only
 };
 
 }  // namespace weft::io

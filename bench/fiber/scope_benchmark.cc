@@ -9,8 +9,9 @@
 //                      and a FiberLatch; how:1: a FiberScope; how:2: FiberTasks of a FiberScope, results are taken.
 // BM_Select:           a fiber gets items by Select() from two rendezvous channels, into which another one puts in
 //                      turn: time per item. how:0: the getter knows which comes next, and calls Get().
-// BM_CancelAfter:      a scope with a deadline that does not pass: entered and left. outer: inside so many others. what:0:
-//                      none of the others has a deadline; what:1: all have; what:2: all have, but not the scope itself.
+// BM_CancelAfter:      a scope with a deadline that does not pass: entered and left. outer: inside so many others.
+//                      what:0: none of the others has a deadline; what:1: all have; what:2: all have, but not the
+//                      scope itself.
 // BM_SetDeadline:      the deadline of a scope with so many waiting children is moved.
 // BM_Cancel:           a scope with `fibers` waiting fibers is cancelled, until all have ended: time per scope.
 

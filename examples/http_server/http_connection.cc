@@ -45,7 +45,8 @@ using weft::io::RequestBudget;
 
 // The least size of a read: about two of a browser's requests.
 constexpr std::size_t kLeastRead = 1024;
-// The most that is read of a pipeline. What a turn leaves of it may be answered by another CPU, with cold caches.
+// So much is read of a pipeline, or more, if the buffer has room for it. What a turn leaves of it may be answered by
+// another CPU, with cold caches.
 constexpr std::size_t kPipelineRead = 16 * 1024;
 // The size of a read for a body; also the answers after which a write is due anyway.
 constexpr std::size_t kLargeRead = 64 * 1024;

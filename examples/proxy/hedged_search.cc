@@ -155,9 +155,13 @@ HedgedSearch::Result HedgedSearch::Ask(const SearchRequest& request, Deadline de
   if (!race.Start()) return std::move(race.result);
   std::size_t hedge = replicas_.size();  // which attempt was one
   hedges_.Deposit();
-  if (replicas_.size() > 1 && !race.Wait(std::min(deadline, Deadline(hedge_delay_))) && MayHedge() && race.Start()) {
-    hedged_.fetch_add(1, std::memory_order_relaxed);
-    hedge = race.tried.size() - 1;
+  if (replicas_.size() > 1 && !race.Wait(std::min(deadline, Deadline(hedge_delay_))) && MayHedge()) {
+    if (race.Start()) {
+      hedged_.fetch_add(1, std::memory_order_relaxed);
+      hedge = race.tried.size() - 1;
+    } else {
+      hedges_.GiveBack();
+    }
   }
   for (;;) {
     static_cast<void>(race.Wait());  // Each attempt ends at the deadline.

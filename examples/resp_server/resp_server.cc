@@ -138,7 +138,10 @@ bool RespServer::AnswerAll(Workspace* workspace, Session* session, weft::io::Tcp
         ++commands;
       }
       input.Consume(parser.consumed());
-      if (connection->CountRequest() && session->reply->Flush()) connection->GiveWay();
+      if (connection->CountRequest() && session->reply->Flush()) {
+        commands_.fetch_add(std::exchange(commands, 0), std::memory_order_relaxed);  // GiveWay() may throw.
+        connection->GiveWay();
+      }
       goes_on = !session->ends && !session->reply->broken();
     }
   }

@@ -143,6 +143,28 @@ TEST_F(CircuitBreakerTest, ACallWithoutAnAnswerIsNoFailureIfOthersWereAnsweredMe
   EXPECT_EQ(breaker_.state(), State::kOpen);
 }
 
+// What the server did before it opened says nothing of a probe.
+TEST_F(CircuitBreakerTest, AProbeThatIsGivenUpEarlyDecidesNothing) {
+  breaker_.ReportUnanswered(*breaker_.TryAdmit(now_), now_, now_ + 20ms);
+  for (int i = 0; i < 3; ++i) Call(false);
+  now_ += 1s;
+  const auto probe = breaker_.TryAdmit(now_);
+  ASSERT_TRUE(probe);
+  breaker_.ReportUnanswered(*probe, now_, now_ + 20ms);
+  EXPECT_EQ(breaker_.state(), State::kHalfOpen);
+  breaker_.ReportUnanswered(*probe, now_, now_ + 1s);
+  EXPECT_EQ(breaker_.state(), State::kOpen);
+}
+
+TEST_F(CircuitBreakerTest, ATimeInWhichNobodyAsksIsNoSilence) {
+  for (int minute = 0; minute < 6; ++minute, now_ += 60s) {
+    const auto admitted = breaker_.TryAdmit(now_);
+    ASSERT_TRUE(admitted);
+    breaker_.ReportUnanswered(*admitted, now_, now_ + 20ms);
+  }
+  EXPECT_EQ(breaker_.state(), State::kClosed);
+}
+
 TEST(CircuitBreakerOfThreads, LetsOneOfManyProbe) {
   CircuitBreaker breaker({.failures = 1, .open_for = 1h, .open_for_most = 1h});
   const auto now = std::chrono::steady_clock::now();

@@ -102,5 +102,37 @@ TEST(RetryBudget, LeavesAShareOfTheRequestsAndTheReserve) {
   EXPECT_EQ(retries, 5);
 }
 
+TEST(RetryBudget, LeavesAShareAlsoWithoutAReserve) {
+  for (const double reserve : {0.0, 0.05, 0.999, -1.0}) {
+    RetryBudget budget({.share = 0.1, .reserve = reserve});
+    EXPECT_FALSE(budget.Withdraw());
+    int retries = 0;
+    for (int request = 0; request < 1000; ++request) {
+      budget.Deposit();
+      retries += budget.Withdraw();
+    }
+    EXPECT_GE(retries, 99) << reserve;
+    EXPECT_LE(retries, 100) << reserve;
+  }
+  RetryBudget none({.share = 0, .reserve = 0});
+  none.Deposit();
+  EXPECT_FALSE(none.Withdraw());
+}
+
+TEST(RetryBudget, WhatIsGivenBackIsThereAgain) {
+  RetryBudget budget({.share = 0.1, .reserve = 1});
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(budget.Withdraw());
+    EXPECT_FALSE(budget.Withdraw());
+    budget.GiveBack();
+  }
+}
+
+TEST(RetryBudget, HasNoBoundsThatANumberMayPass) {
+  RetryBudget budget({.share = 1e300, .reserve = std::numeric_limits<double>::infinity()});
+  for (int request = 0; request < 100; ++request) budget.Deposit();
+  EXPECT_TRUE(budget.Withdraw());
+}
+
 }  // namespace
 }  // namespace weft::io

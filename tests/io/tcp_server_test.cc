@@ -73,6 +73,26 @@ TEST_P(TcpServerTest, ServesManyConnections) {
   server.Stop(30s);
 }
 
+// Others run while it waits for the next request: it need not give way besides.
+TEST_P(TcpServerTest, AClientThatAwaitsEachAnswerEndsNoTurn) {
+  std::atomic<int> turns_over{0};
+  const auto serve = [&turns_over](TcpConnection& connection) {
+    char byte;
+    for (IoResult got; (got = connection.ReadRequest(&byte, 1)).ok() && got.bytes != 0;) {
+      if (connection.CountRequest()) ++turns_over;
+      if (!connection.stream().WriteAll(&byte, 1).ok()) return;
+    }
+  };
+  TcpServer server(Listening(), serve);
+  ASSERT_TRUE(server.Start());
+  InFiber([&server] {
+    TcpStream client = Client(server);
+    for (std::uint32_t i = 0; i < 4 * TcpConnection::kRequestsPerLook; ++i) EXPECT_EQ(Ask(client, "x"), "x");
+  });
+  server.Stop(30s);
+  EXPECT_EQ(turns_over, 0);
+}
+
 TEST_P(TcpServerTest, WhenAHandlerReturnsItsConnectionIsClosed) {
   TcpServer server(Listening(), [](TcpStream& stream) { EXPECT_TRUE(stream.WriteAll("bye").ok()); });
   ASSERT_TRUE(server.Start());

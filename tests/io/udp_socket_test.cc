@@ -9,12 +9,15 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "weft/io/socket.h"
+#include "weft/io/socket_file.h"
 #include "weft/tests/base/temporary_folder.h"
 #include "weft/tests/io/io_fixture.h"
 #include "weft/tests/io/udp_fixture.h"
@@ -215,6 +218,52 @@ TEST_P(UdpSocketTest, TheFileOfAUnixSocketGoesWithItAndADeadOneIsTakenOver) {
     second = UdpSocket();
     EXPECT_FALSE(exists());
   });
+}
+
+// The file of another socket, with the number (the inode) that the former one had, as file systems give it again.
+class FileOfAnother {
+ public:
+  explicit FileOfAnother(std::string path) : path_(std::move(path)) {
+    EXPECT_EQ(::link(path_.c_str(), (path_ + "2").c_str()), 0);
+  }
+  void Appear() const { EXPECT_EQ(::link((path_ + "2").c_str(), path_.c_str()), 0); }
+  bool exists() const { return ::access(path_.c_str(), F_OK) == 0; }
+
+ private:
+  const std::string path_;
+};
+
+// SOF1.
+TEST_P(UdpSocketTest, AClosedSocketThatConnectsHasNoFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/socket";
+  UdpSocket server;
+  ASSERT_FALSE(server.Bind(UnixAddress()));
+  UdpSocket socket;
+  ASSERT_FALSE(socket.Bind(*SocketAddress::Parse("unix:" + path)));
+  const FileOfAnother file(path);
+  ASSERT_TRUE(socket.Close());
+  EXPECT_FALSE(file.exists());
+  file.Appear();
+  ASSERT_FALSE(socket.Connect(server.local_address()));
+  EXPECT_TRUE(socket.Close());
+  EXPECT_TRUE(file.exists());
+}
+
+// SOF1. Two Close() at once; the later one still has its look at the file before it.
+TEST_P(UdpSocketTest, TheFileOfAUnixSocketIsRemovedOnce) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() + "/socket";
+  Descriptor socket;
+  ASSERT_FALSE(OpenSocket(AF_UNIX, SOCK_DGRAM, &socket));
+  std::unique_ptr<SocketFile> removes;
+  ASSERT_FALSE(SocketFile::Bind(socket.fd(), *SocketAddress::Parse("unix:" + path), ForksSoFar(), &removes));
+  const FileOfAnother file(path);
+  removes->Remove(socket);
+  EXPECT_FALSE(file.exists());
+  file.Appear();
+  removes->Remove(socket);
+  EXPECT_TRUE(file.exists());
 }
 
 }  // namespace
