@@ -95,8 +95,8 @@ TEST_P(TcpLimitsTest, ATimeoutBeginsAnewWithEachWait) {
   });
 }
 
-// The kernel takes bytes for a while after it has said that it takes none, before it reports room: those were found when
-// the time-out was over, and it began anew.
+// The kernel takes bytes for a while after it has said that it takes none, before it reports room: those were found
+// when the time-out was over, and it began anew.
 TEST_P(TcpLimitsTest, APeerThatReadsNothingGetsTheWriteTimeoutOnce) {
   InFiber([] {
     const std::string piece(1'000'000, 'x');
