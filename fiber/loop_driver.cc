@@ -30,7 +30,6 @@ using scheduling_group::DrivenGroups;
 using scheduling_group::IdlePoller;
 using scheduling_group::MainContext;
 using scheduling_group::SchedulingGroup;
-using scheduling_group::Worker;
 using scheduling_group::WorkerBase;
 using Clock = std::chrono::steady_clock;
 
