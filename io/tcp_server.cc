@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <new>
 #include <optional>
 #include <utility>
 
@@ -96,7 +97,7 @@ TcpServer::TcpServer(TcpListener listener, Handler handler)
 TcpServer::~TcpServer() {
   Shielded([this] { Stop(kNoWait); });
   // In exit(). Their fibers never run again, and end none of them.
-  if (HasLostItsRuntime()) static_cast<void>(new Connections(std::move(connections_)));
+  if (HasLostItsRuntime()) static_cast<void>(new (std::nothrow) Connections(std::move(connections_)));
 }
 
 bool TcpServer::Start() {
