@@ -220,6 +220,9 @@ class Pipelines(WithServer):
         count = 4_000
         with Server(PROGRAM, "--fiber_concurrency_hint=1") as server:
             clients = [server.connect() for _ in range(2)]
+            for client in clients:  # Both have been accepted.
+                client.sendall(b"PING\r\n")
+                self.assertEqual(read_exactly(client, 7), b"+PONG\r\n")
             with stopped(server):  # So that both have sent all before any of it is read.
                 for client in clients:
                     client.sendall(b"INCR n\r\n" * count + b"QUIT\r\n")
