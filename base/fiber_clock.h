@@ -20,14 +20,14 @@
 #include <atomic>
 #include <cstdint>
 
-#include "weft/base/clocks.h"
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/base/time/clocks.h"
 
 namespace weft {
 
 namespace base {
 
-// What the test clock shows, in ns since the steady clock's epoch; 0: there is none. Written by base/test_time.cc.
+// What the test clock shows, in ns since the steady clock's epoch; 0: there is none. Written by base/time/test_time.cc.
 // relaxed, always: a fiber that a timer woke sees the time of that timer by what the wake-up carries.
 inline constinit std::atomic<std::int64_t> test_time_ns{0};
 

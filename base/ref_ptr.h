@@ -18,8 +18,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "weft/base/atomic.h"
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
+#include "weft/base/thread/atomic.h"
 
 namespace weft::base {
 

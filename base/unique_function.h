@@ -14,7 +14,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
 
 namespace weft::base {
 

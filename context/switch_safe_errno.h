@@ -11,7 +11,7 @@
 
 #include <cerrno>
 
-#include "weft/context/context.h"
+#include "weft/context/switch/context.h"
 
 #undef errno
 #define errno (::weft::context::ThisThreadErrno())

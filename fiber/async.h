@@ -29,7 +29,7 @@
 #include "weft/fiber/exception.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/future.h"
-#include "weft/fiber/future_state.h"
+#include "weft/fiber/future/future_state.h"
 
 namespace weft::fiber {
 

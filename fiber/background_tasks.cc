@@ -6,8 +6,8 @@
 #include <mutex>
 #include <string_view>
 
-#include "weft/base/check.h"
-#include "weft/base/log.h"
+#include "weft/base/report/check.h"
+#include "weft/base/report/log.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"
 

@@ -39,11 +39,11 @@
 #include <variant>
 #include <vector>
 
-#include "weft/base/atomic.h"
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
+#include "weft/base/thread/atomic.h"
 #include "weft/base/unique_function.h"
-#include "weft/fiber/child_group.h"
 #include "weft/fiber/exception.h"
+#include "weft/fiber/start/child_group.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft::fiber {

@@ -38,12 +38,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "weft/base/atomic.h"
-#include "weft/base/check.h"
-#include "weft/base/cpu.h"
 #include "weft/base/ref_ptr.h"
-#include "weft/base/type_name.h"
-#include "weft/fiber/local_slot.h"
+#include "weft/base/report/check.h"
+#include "weft/base/report/type_name.h"
+#include "weft/base/thread/atomic.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/fiber/start/local_slot.h"
 #include "weft/sync/fiber_mutex.h"
 
 namespace weft {

@@ -10,8 +10,8 @@
 #include <string>
 #include <utility>
 
-#include "weft/base/check.h"
-#include "weft/fiber/join_state.h"
+#include "weft/base/report/check.h"
+#include "weft/fiber/start/join_state.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft {

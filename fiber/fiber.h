@@ -39,7 +39,7 @@
 #include "weft/base/deadline.h"
 #include "weft/base/unique_function.h"
 #include "weft/fiber/fiber_attributes.h"
-#include "weft/fiber/start_fiber.h"
+#include "weft/fiber/start/start_fiber.h"
 #include "weft/fiber/this_fiber.h"
 
 namespace weft {

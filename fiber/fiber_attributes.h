@@ -46,7 +46,7 @@ struct FiberAttributes {
   // The fiber never leaves its group.
   bool scheduling_group_local = false;
 
-  // For tRPC-Cpp's sake. Nothing depends on it: idle workers poll (io/poller_lease.h), not fibers.
+  // For tRPC-Cpp's sake. Nothing depends on it: idle workers poll (io/reactor/poller_lease.h), not fibers.
   bool is_fiber_reactor = false;
 
   // What dumps and messages call the fiber.  Copied.

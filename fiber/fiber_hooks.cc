@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
 #include "weft/fiber/fiber_local.h"
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/group_attention.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/watch/group_attention.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft {
 namespace {

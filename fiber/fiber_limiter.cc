@@ -11,13 +11,13 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "weft/base/check.h"
-#include "weft/base/cpu.h"
-#include "weft/base/thread_end.h"
-#include "weft/scheduling_group/entity/entity_pool.h"
-#include "weft/scheduling_group/group_registry.h"
-#include "weft/scheduling_group/outside_section.h"
-#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/base/report/check.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/base/thread/thread_end.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
+#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
 
 namespace weft::fiber {
 

@@ -11,11 +11,11 @@
 #include <cstdint>
 #include <new>
 
-#include "weft/base/check.h"
-#include "weft/base/cpu.h"
-#include "weft/base/thread_end.h"
-#include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/park.h"
+#include "weft/base/report/check.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/base/thread/thread_end.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/fiber/park.h"
 
 namespace weft::fiber::detail {
 

@@ -30,8 +30,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "weft/base/cpu.h"
-#include "weft/fiber/local_slot.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/fiber/start/local_slot.h"
 
 namespace weft {
 

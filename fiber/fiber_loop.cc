@@ -3,13 +3,13 @@
 
 #include "weft/fiber/fiber_loop.h"
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
 #include "weft/fiber/execution_context.h"
-#include "weft/fiber/loop_driver.h"
-#include "weft/fiber/start_fiber.h"
-#include "weft/scheduling_group/fiber_factory.h"
+#include "weft/fiber/loop/loop_driver.h"
+#include "weft/fiber/start/start_fiber.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait_access.h"
+#include "weft/sync/wait/wait_access.h"
 
 namespace weft {
 

@@ -5,8 +5,8 @@
 
 #include <exception>
 
-#include "weft/base/log.h"
-#include "weft/scheduling_group/park.h"
+#include "weft/base/report/log.h"
+#include "weft/scheduling_group/fiber/park.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft {

@@ -39,8 +39,8 @@
 #include "weft/base/deadline.h"
 #include "weft/fiber/fiber_attributes.h"
 #include "weft/fiber/fiber_task.h"
-#include "weft/fiber/scope_core.h"
-#include "weft/fiber/start_fiber.h"
+#include "weft/fiber/start/scope_core.h"
+#include "weft/fiber/start/start_fiber.h"
 
 namespace weft {
 

@@ -3,9 +3,9 @@
 
 #include "weft/fiber/fiber_task.h"
 
-#include "weft/base/check.h"
-#include "weft/base/str_cat.h"
-#include "weft/fiber/scope_core.h"
+#include "weft/base/report/check.h"
+#include "weft/base/report/str_cat.h"
+#include "weft/fiber/start/scope_core.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft {

@@ -28,8 +28,8 @@
 #include "weft/base/deadline.h"
 #include "weft/base/ref_ptr.h"
 #include "weft/fiber/fiber_attributes.h"
-#include "weft/fiber/join_state.h"
-#include "weft/fiber/start_fiber.h"
+#include "weft/fiber/start/join_state.h"
+#include "weft/fiber/start/start_fiber.h"
 
 namespace weft {
 

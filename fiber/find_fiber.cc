@@ -5,10 +5,10 @@
 
 #include <utility>
 
-#include "weft/base/check.h"
-#include "weft/fiber/join_state.h"
-#include "weft/scheduling_group/entity/entity_pool.h"
-#include "weft/scheduling_group/forked_child.h"
+#include "weft/base/report/check.h"
+#include "weft/fiber/start/join_state.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
+#include "weft/scheduling_group/group/forked_child.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft {

@@ -49,13 +49,13 @@
 #include <type_traits>
 #include <utility>
 
-#include "weft/base/check.h"
-#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
 #include "weft/base/ref_ptr.h"
+#include "weft/base/report/check.h"
+#include "weft/base/time/clocks.h"
 #include "weft/fiber/exception.h"
 #include "weft/fiber/executor.h"
-#include "weft/fiber/future_state.h"
+#include "weft/fiber/future/future_state.h"
 
 namespace weft {
 

@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "weft/fiber/future.h"
-#include "weft/fiber/when_state.h"
+#include "weft/fiber/future/when_state.h"
 
 namespace weft {
 

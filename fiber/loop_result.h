@@ -16,7 +16,7 @@
 #include <utility>
 #include <variant>
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
 
 namespace weft {
 

@@ -52,9 +52,9 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/check.h"
 #include "weft/base/deadline.h"
 #include "weft/base/ref_ptr.h"
+#include "weft/base/report/check.h"
 #include "weft/sync/channel_result.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"

@@ -45,8 +45,8 @@
 #include <mutex>
 #include <string>
 
-#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
+#include "weft/base/time/clocks.h"
 #include "weft/base/unique_function.h"
 #include "weft/fiber/fiber.h"
 #include "weft/sync/fiber_condition_variable.h"

@@ -32,21 +32,21 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/check.h"
-#include "weft/base/pin_library.h"
-#include "weft/fiber/blocking_limits.h"
-#include "weft/fiber/retired_groups.h"
-#include "weft/fiber/runtime_flags.h"
-#include "weft/fiber/runtime_hooks.h"
-#include "weft/fiber/runtime_instance.h"
-#include "weft/fiber/runtime_plan.h"
-#include "weft/numa/affinity.h"
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/driven_groups.h"
-#include "weft/scheduling_group/forked_child.h"
-#include "weft/scheduling_group/group_registry.h"
-#include "weft/scheduling_group/outside_section.h"
-#include "weft/timer/shard_set.h"
+#include "weft/base/report/check.h"
+#include "weft/base/thread/pin_library.h"
+#include "weft/fiber/runtime/blocking_limits.h"
+#include "weft/fiber/runtime/retired_groups.h"
+#include "weft/fiber/runtime/runtime_flags.h"
+#include "weft/fiber/runtime/runtime_hooks.h"
+#include "weft/fiber/runtime/runtime_instance.h"
+#include "weft/fiber/runtime/runtime_plan.h"
+#include "weft/numa/memory/affinity.h"
+#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/group/driven_groups.h"
+#include "weft/scheduling_group/group/forked_child.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/worker/current_worker.h"
+#include "weft/timer/queue/shard_set.h"
 
 namespace weft::fiber {
 
@@ -129,7 +129,7 @@ void detail::EnsureRuntimeHooks() {
 
 namespace {
 
-// Those that have ended while a thread lived that was left behind (WL3 in scheduling_group/worker_life.h). RT1.
+// Those that have ended while a thread lived that was left behind (WL3 in scheduling_group/worker/worker_life.h). RT1.
 std::vector<std::unique_ptr<RuntimeInstance>>& KeptRuntimes() {
   static auto* const kept = new std::vector<std::unique_ptr<RuntimeInstance>>;
   return *kept;

@@ -28,7 +28,7 @@
 
 #include "weft/fiber/runtime_options.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/scheduling_group/counters.h"
+#include "weft/scheduling_group/group/counters.h"
 
 namespace weft::fiber {
 
@@ -77,7 +77,7 @@ void UnbindThread();
 
 std::size_t GetSchedulingGroupCount();
 
-// What the scheduler of a group has counted; scheduling_group/counters.h describes the fields.
+// What the scheduler of a group has counted; scheduling_group/group/counters.h describes the fields.
 using GroupCounts = scheduling_group::GroupCounts;
 
 // The counts of each group since the runtime was started. A snapshot.

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/numa/cpu_list.h"
-#include "weft/numa/topology.h"
+#include "weft/numa/machine/cpu_list.h"
+#include "weft/numa/machine/topology.h"
 #include "weft/scheduling_group/policy_registry.h"
 
 namespace weft::fiber {
@@ -35,7 +35,7 @@ constexpr std::int64_t kMaxStackGuardSize = std::int64_t{16} << 20;
 
 constexpr std::int64_t kMaxRatio = 1'000'000;
 constexpr std::int64_t kMaxStackPoolSize = 1 << 26;
-// The histogram does not measure longer waits (scheduling_group/wait_histogram.h).
+// The histogram does not measure longer waits (scheduling_group/watch/wait_histogram.h).
 constexpr std::int64_t kMaxReadyWaitMs = 60'000;
 constexpr std::int64_t kMaxFibers = 1'000'000'000;
 // A thread takes 8 MiB of address space and a process number: beyond this neither is a sane wish.

@@ -18,7 +18,7 @@
 #include <optional>
 #include <string>
 
-#include "weft/base/clocks.h"
+#include "weft/base/time/clocks.h"
 
 namespace weft::fiber {
 

@@ -24,11 +24,11 @@
 #include <functional>
 #include <utility>
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_task.h"
 #include "weft/fiber/future.h"
-#include "weft/fiber/future_case.h"
+#include "weft/fiber/future/future_case.h"
 #include "weft/sync/select.h"
 
 namespace weft {

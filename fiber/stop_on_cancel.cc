@@ -3,8 +3,8 @@
 
 #include "weft/fiber/stop_on_cancel.h"
 
-#include "weft/scheduling_group/park.h"
-#include "weft/sync/cancel_node.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/sync/cancel/cancel_node.h"
 #include "weft/sync/cancel_scope.h"
 
 namespace weft {

@@ -8,11 +8,11 @@
 #include <mutex>
 #include <optional>
 
-#include "weft/base/check.h"
-#include "weft/base/log.h"
+#include "weft/base/report/check.h"
+#include "weft/base/report/log.h"
 #include "weft/fiber/exception.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/wait_access.h"
+#include "weft/sync/wait/wait_access.h"
 
 namespace weft {
 

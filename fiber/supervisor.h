@@ -57,9 +57,9 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/atomic.h"
-#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
+#include "weft/base/thread/atomic.h"
+#include "weft/base/time/clocks.h"
 #include "weft/base/unique_function.h"
 #include "weft/fiber/fiber_attributes.h"
 #include "weft/fiber/fiber_scope.h"

@@ -3,10 +3,10 @@
 
 #include "weft/fiber/test_clock.h"
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
 #include "weft/fiber/runtime.h"
-#include "weft/fiber/test_clock_driver.h"
-#include "weft/scheduling_group/driven_groups.h"
+#include "weft/fiber/runtime/test_clock_driver.h"
+#include "weft/scheduling_group/group/driven_groups.h"
 
 namespace weft::fiber {
 namespace {

@@ -61,9 +61,9 @@
 
 #include <memory>
 
-#include "weft/base/clocks.h"
 #include "weft/base/fiber_clock.h"
-#include "weft/base/saturating_nanoseconds.h"
+#include "weft/base/time/clocks.h"
+#include "weft/base/time/saturating_nanoseconds.h"
 
 namespace weft::fiber {
 

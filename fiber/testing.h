@@ -18,8 +18,8 @@
 
 #include <cstddef>
 
-#include "weft/fiber/run_as_fiber.h"
 #include "weft/fiber/runtime.h"
+#include "weft/fiber/start/run_as_fiber.h"
 #include "weft/fiber/test_clock.h"  // IWYU pragma: export
 
 namespace weft::fiber {

@@ -8,15 +8,15 @@
 #include <cstdint>
 #include <string_view>
 
-#include "weft/base/check.h"
-#include "weft/scheduling_group/entity/entity_pool.h"
-#include "weft/scheduling_group/forked_child.h"
-#include "weft/scheduling_group/group_registry.h"
-#include "weft/scheduling_group/outside_section.h"
-#include "weft/scheduling_group/scheduling_group.h"
-#include "weft/scheduling_group/worker.h"
+#include "weft/base/report/check.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
+#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/group/forked_child.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/worker/worker.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <type_traits>
 
-#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
 #include "weft/base/fiber_clock.h"
-#include "weft/base/saturating_nanoseconds.h"
+#include "weft/base/time/clocks.h"
+#include "weft/base/time/saturating_nanoseconds.h"
 
 namespace weft {
 

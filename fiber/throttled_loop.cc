@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "weft/base/check.h"
 #include "weft/base/fiber_clock.h"
-#include "weft/base/saturating_nanoseconds.h"
+#include "weft/base/report/check.h"
+#include "weft/base/time/saturating_nanoseconds.h"
 #include "weft/fiber/this_fiber.h"
 
 namespace weft {

@@ -30,8 +30,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
+#include "weft/base/time/clocks.h"
 
 namespace weft {
 

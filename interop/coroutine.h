@@ -83,17 +83,17 @@
 #include <type_traits>
 #include <utility>
 
-#include "weft/base/check.h"
-#include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
+#include "weft/base/report/check.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_task.h"
 #include "weft/fiber/future.h"
-#include "weft/interop/coroutine_result.h"
-#include "weft/interop/coroutine_waits.h"
+#include "weft/interop/coroutine/coroutine_result.h"
+#include "weft/interop/coroutine/coroutine_waits.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait_access.h"
+#include "weft/sync/wait/wait_access.h"
 
 namespace weft {
 

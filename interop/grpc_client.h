@@ -64,10 +64,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "weft/base/check.h"
 #include "weft/base/deadline.h"
-#include "weft/interop/grpc_completion.h"
-#include "weft/interop/grpc_read_mark.h"
+#include "weft/base/report/check.h"
+#include "weft/interop/grpc/grpc_completion.h"
+#include "weft/interop/grpc/grpc_read_mark.h"
 #include "weft/sync/cancel_scope.h"
 
 namespace weft::interop {

@@ -48,13 +48,13 @@
 #include <utility>
 
 #include "weft/base/deadline.h"
-#include "weft/base/log.h"
+#include "weft/base/report/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait_access.h"
+#include "weft/sync/wait/wait_access.h"
 
 namespace weft::interop {
 

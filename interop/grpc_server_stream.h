@@ -54,8 +54,8 @@
 #include <utility>
 
 #include "weft/fiber/fiber.h"
-#include "weft/interop/grpc_completion.h"
-#include "weft/interop/grpc_read_mark.h"
+#include "weft/interop/grpc/grpc_completion.h"
+#include "weft/interop/grpc/grpc_read_mark.h"
 #include "weft/interop/grpc_server_call.h"
 #include "weft/sync/fiber_cancelled.h"
 

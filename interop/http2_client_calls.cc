@@ -7,10 +7,10 @@
 #include <charconv>
 #include <utility>
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
+#include "weft/interop/http2/http2_client_connection.h"
+#include "weft/interop/http2/http2_stream.h"
 #include "weft/interop/http2_client.h"
-#include "weft/interop/http2_client_connection.h"
-#include "weft/interop/http2_stream.h"
 
 namespace weft::interop {
 

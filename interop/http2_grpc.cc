@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <exception>
 
-#include "weft/base/log.h"
-#include "weft/interop/http2_grpc_type.h"
+#include "weft/base/report/log.h"
+#include "weft/interop/grpc/http2_grpc_type.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_cancelled.h"
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "weft/fiber/this_fiber.h"
-#include "weft/interop/http2_gzip.h"
+#include "weft/interop/http2/http2_gzip.h"
 
 namespace weft::interop {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <mutex>
 
-#include "weft/interop/protobuf_fields.h"
+#include "weft/interop/grpc/protobuf_fields.h"
 
 namespace weft::interop {
 

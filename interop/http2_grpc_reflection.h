@@ -32,8 +32,8 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/interop/grpc/protobuf_fields.h"
 #include "weft/interop/http2_grpc.h"
-#include "weft/interop/protobuf_fields.h"
 
 namespace weft::interop {
 

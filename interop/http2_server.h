@@ -98,8 +98,8 @@
 #include "weft/interop/http2_options.h"
 #include "weft/interop/http2_transport.h"
 #include "weft/io/io_result.h"
-#include "weft/io/request_budget.h"
 #include "weft/io/tcp_server.h"
+#include "weft/net/request_budget.h"
 
 namespace weft::interop {
 

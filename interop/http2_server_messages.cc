@@ -7,10 +7,10 @@
 #include <any>
 #include <memory>
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
+#include "weft/interop/http2/http2_server_connection.h"
+#include "weft/interop/http2/http2_stream.h"
 #include "weft/interop/http2_server.h"
-#include "weft/interop/http2_server_connection.h"
-#include "weft/interop/http2_stream.h"
 
 namespace weft::interop {
 

@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-#include "weft/interop/tls_context_state.h"
+#include "weft/interop/tls/tls_context_state.h"
 
 namespace weft::interop {
 namespace {

@@ -12,7 +12,7 @@
 #include <new>
 #include <utility>
 
-#include "weft/interop/tls_context_state.h"
+#include "weft/interop/tls/tls_context_state.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft::interop {

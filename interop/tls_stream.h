@@ -96,9 +96,9 @@
 #include <vector>
 
 #include "weft/base/deadline.h"
+#include "weft/interop/tls/tls_records.h"
 #include "weft/interop/tls_context.h"
 #include "weft/interop/tls_error.h"
-#include "weft/interop/tls_records.h"
 #include "weft/io/io_result.h"
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_stream.h"

@@ -37,13 +37,13 @@
 #include <optional>
 #include <type_traits>
 
-#include "weft/base/atomic.h"
-#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
+#include "weft/base/thread/atomic.h"
+#include "weft/base/time/clocks.h"
 #include "weft/io/fiber_blocking.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait_access.h"
+#include "weft/sync/wait/wait_access.h"
 
 namespace weft {
 

@@ -10,8 +10,8 @@
 
 #include <chrono>
 
-#include "weft/io/poll_until.h"
-#include "weft/scheduling_group/park.h"
+#include "weft/io/reactor/poll_until.h"
+#include "weft/scheduling_group/fiber/park.h"
 
 namespace weft::io {
 namespace {

@@ -18,7 +18,7 @@
 // Our own ShutdownRead(), as of TcpServer::Stop(), is no hang-up; after it, only the close counts on a Unix socket.
 //
 // How it works: no fiber and no system call for each request. The reactor, which gets the event in any case, asks the
-// kernel whether it was a hang-up, and cancels the scope (FD8 in io/fd_slot.h).
+// kernel whether it was a hang-up, and cancels the scope (FD8 in io/reactor/fd_slot.h).
 //
 // Who may call: any fiber. In a plain thread it watches nothing, as a scope ends nothing there. The scope outlives the
 // watch, whose stream may be read, written, shut down, closed and moved meanwhile. One watch at a time on a connection.
@@ -29,7 +29,7 @@
 #include <atomic>
 #include <system_error>
 
-#include "weft/io/hangup_watch.h"
+#include "weft/io/reactor/hangup_watch.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/sync/cancel_scope.h"
 

@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <exception>
 
-#include "weft/base/cpu.h"
-#include "weft/base/log.h"
-#include "weft/fiber/blocking_limits.h"
+#include "weft/base/report/log.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/fiber/runtime/blocking_limits.h"
 
 namespace weft {
 

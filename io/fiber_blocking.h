@@ -50,12 +50,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "weft/base/check.h"
 #include "weft/base/deadline.h"
+#include "weft/base/report/check.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/io/blocking_pool.h"
+#include "weft/io/blocking/blocking_pool.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/wait_state.h"
+#include "weft/sync/wait/wait_state.h"
 
 namespace weft {
 

@@ -14,11 +14,11 @@
 #include <cerrno>
 #include <chrono>
 
-#include "weft/base/check.h"
-#include "weft/base/log.h"
-#include "weft/base/parker.h"
-#include "weft/io/poll_until.h"
-#include "weft/scheduling_group/park.h"
+#include "weft/base/report/check.h"
+#include "weft/base/report/log.h"
+#include "weft/base/thread/parker.h"
+#include "weft/io/reactor/poll_until.h"
+#include "weft/scheduling_group/fiber/park.h"
 
 namespace weft::io {
 namespace {

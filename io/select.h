@@ -28,9 +28,9 @@
 #include <functional>
 #include <utility>
 
-#include "weft/io/fd_case.h"
 #include "weft/io/io_result.h"
-#include "weft/io/select_case.h"
+#include "weft/io/select/fd_case.h"
+#include "weft/io/select/select_case.h"
 #include "weft/sync/select.h"
 
 namespace weft::io {

@@ -12,8 +12,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "weft/io/descriptor_calls.h"
 #include "weft/io/fiber_blocking.h"
+#include "weft/io/reactor/descriptor_calls.h"
 #include "weft/io/tcp_stream.h"
 
 namespace weft::io {

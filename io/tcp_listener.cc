@@ -16,11 +16,11 @@
 #include <cstdint>
 #include <utility>
 
-#include "weft/base/log.h"
-#include "weft/io/descriptor_calls.h"
-#include "weft/io/socket.h"
-#include "weft/io/socket_file.h"
-#include "weft/sync/wait_access.h"
+#include "weft/base/report/log.h"
+#include "weft/io/reactor/descriptor_calls.h"
+#include "weft/io/socket/socket.h"
+#include "weft/io/socket/socket_file.h"
+#include "weft/sync/wait/wait_access.h"
 
 namespace weft::io {
 

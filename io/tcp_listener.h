@@ -3,7 +3,7 @@
 //
 // TcpListener: accepts connections, TCP or Unix. For the usual server there is TcpServer (io/tcp_server.h).
 //
-// Who may call: as io/descriptor.h; several fibers may accept from one listener.
+// Who may call: as io/reactor/descriptor.h; several fibers may accept from one listener.
 // Without descriptors or memory for another connection Accept() logs it (once a second), waits a little and tries
 // again; new connections wait in the kernel meanwhile. It skips connections that have gone before it accepts them.
 #ifndef WEFT_IO_TCP_LISTENER_H_
@@ -15,7 +15,7 @@
 #include <system_error>
 
 #include "weft/base/deadline.h"
-#include "weft/io/descriptor.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_liveness.h"
 #include "weft/io/tcp_stream.h"
@@ -50,7 +50,7 @@ class TcpListener {
   [[nodiscard]] std::error_code Listen(const SocketAddress& address, const Options& options);
   [[nodiscard]] std::error_code Listen(const SocketAddress& address) { return Listen(address, Options()); }
 
-  // Takes over a listening socket of another origin (systemd's: io/systemd_listeners.h), replacing the former one. It
+  // Takes over a listening socket of another origin (systemd's: net/systemd_listeners.h), replacing the former one. It
   // becomes non-blocking, which all who share it see, and is closed on exec. Errors, which leave `fd` as it was:
   // bad_file_descriptor; not_a_socket; wrong_protocol_type: no stream socket; address_family_not_supported: neither IP
   // nor Unix; protocol_not_supported: IP, but not TCP; invalid_argument: it does not listen.

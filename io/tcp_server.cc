@@ -10,13 +10,13 @@
 #include <optional>
 #include <utility>
 
-#include "weft/base/log.h"
+#include "weft/base/report/log.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/scheduling_group/group_registry.h"
-#include "weft/scheduling_group/lost_fibers.h"
-#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/scheduling_group/fiber/lost_fibers.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
 
 namespace weft::io {
 namespace {

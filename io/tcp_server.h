@@ -91,12 +91,12 @@
 #include <utility>
 
 #include "weft/base/deadline.h"
-#include "weft/base/intrusive_list.h"
-#include "weft/base/spin_lock.h"
+#include "weft/base/memory/intrusive_list.h"
+#include "weft/base/thread/spin_lock.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber_attributes.h"
-#include "weft/io/peer_limit.h"
-#include "weft/io/readable_watch.h"
+#include "weft/io/reactor/readable_watch.h"
+#include "weft/io/socket/peer_limit.h"
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_liveness.h"

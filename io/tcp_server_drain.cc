@@ -9,10 +9,10 @@
 #include <chrono>
 #include <mutex>
 
-#include "weft/base/str_cat.h"
+#include "weft/base/report/str_cat.h"
 #include "weft/io/tcp_server.h"
-#include "weft/scheduling_group/forked_child.h"
-#include "weft/scheduling_group/lost_fibers.h"
+#include "weft/scheduling_group/fiber/lost_fibers.h"
+#include "weft/scheduling_group/group/forked_child.h"
 
 namespace weft::io {
 namespace {

@@ -10,11 +10,11 @@
 
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/io/poll_until.h"
+#include "weft/io/reactor/poll_until.h"
 #include "weft/io/tcp_server.h"
-#include "weft/scheduling_group/group_registry.h"
-#include "weft/scheduling_group/may_not_wait.h"
-#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/worker/may_not_wait.h"
 
 namespace weft::io {
 namespace {

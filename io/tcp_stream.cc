@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "weft/io/descriptor_calls.h"
-#include "weft/io/socket.h"
+#include "weft/io/reactor/descriptor_calls.h"
+#include "weft/io/socket/socket.h"
 
 namespace weft::io {
 namespace {

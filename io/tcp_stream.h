@@ -10,7 +10,7 @@
 //     char answer[64];
 //     io::IoResult got = stream.ReadSome(answer, 5s);  // got.bytes == 0 && got.ok(): the peer has finished
 //
-// Who may call: as io/descriptor.h. One fiber may read while another one writes; two that write at once mix their
+// Who may call: as io/reactor/descriptor.h. One fiber may read while another one writes; two that write at once mix their
 // bytes. Errors: io_result.h. A peer that has gone is an error (broken_pipe, connection_reset), never a SIGPIPE. See
 // also io/cancel_on_hangup.h (the peer goes away while nobody reads) and io/asio_stream.h (Boost.Asio).
 #ifndef WEFT_IO_TCP_STREAM_H_
@@ -28,8 +28,8 @@
 
 #include "weft/base/deadline.h"
 #include "weft/base/noncontiguous_buffer.h"
-#include "weft/io/descriptor.h"
 #include "weft/io/io_result.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_liveness.h"
 
@@ -41,7 +41,7 @@ class TcpServer;
 class TcpStream {
  public:
   TcpStream() = default;
-  // Takes over a connected stream socket (and makes it non-blocking: io/descriptor.h).
+  // Takes over a connected stream socket (and makes it non-blocking: io/reactor/descriptor.h).
   explicit TcpStream(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
 
   // A success replaces the former connection. The address says whether it is TCP (without Nagle's delay) or Unix.

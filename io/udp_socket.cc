@@ -8,9 +8,9 @@
 #include <memory>
 #include <utility>
 
-#include "weft/io/descriptor_calls.h"
-#include "weft/io/socket.h"
-#include "weft/io/socket_file.h"
+#include "weft/io/reactor/descriptor_calls.h"
+#include "weft/io/socket/socket.h"
+#include "weft/io/socket/socket_file.h"
 
 namespace weft::io {
 

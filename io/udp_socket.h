@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// UdpSocket: datagrams, of UDP or of a Unix socket. Who may call: as io/descriptor.h. Errors: as io_result.h.
+// UdpSocket: datagrams, of UDP or of a Unix socket. Who may call: as io/reactor/descriptor.h. Errors: as io_result.h.
 #ifndef WEFT_IO_UDP_SOCKET_H_
 #define WEFT_IO_UDP_SOCKET_H_
 
@@ -11,8 +11,8 @@
 #include <system_error>
 
 #include "weft/base/deadline.h"
-#include "weft/io/descriptor.h"
 #include "weft/io/io_result.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/io/socket_address.h"
 
 namespace weft::io {

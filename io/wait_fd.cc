@@ -13,14 +13,14 @@
 #include <cstdint>
 #include <mutex>
 
-#include "weft/io/event_handler.h"
-#include "weft/io/fd_case.h"
 #include "weft/io/io_result.h"
-#include "weft/io/poll_until.h"
-#include "weft/io/registration.h"
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/time_slice.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/io/reactor/event_handler.h"
+#include "weft/io/reactor/poll_until.h"
+#include "weft/io/reactor/registration.h"
+#include "weft/io/select/fd_case.h"
+#include "weft/scheduling_group/worker/current_worker.h"
+#include "weft/scheduling_group/worker/time_slice.h"
+#include "weft/sync/wait/wait_queue.h"
 
 // Last: errno follows a fiber.
 #include "weft/context/switch_safe_errno.h"

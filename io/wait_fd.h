@@ -8,7 +8,7 @@
 //
 // Any number of fibers may wait for one descriptor, for the same or for different events. Level-triggered, as poll(2):
 // events that are there already end the wait at once. A wait costs a system call; Weft's own sockets are cheaper
-// (io/fd_slot.h). The caller keeps the descriptor. CloseFd() closes it while fibers wait: a plain close() wakes none.
+// (io/reactor/fd_slot.h). The caller keeps the descriptor. CloseFd() closes it while fibers wait: a plain close() wakes none.
 //
 // How it works: a descriptor has one oneshot registration with the events of all waiters. When one comes, all waiters
 // are woken, and those that want another one register anew.
@@ -21,7 +21,7 @@
 //   WF3  A wait concerns the descriptor that had the number when it began: CloseFd() ends it, whatever has woken it.
 //   WF4  Without waiters nothing is armed. So what the owner reads on another thread wakes no worker, and a
 //        registration that a duplicate of a closed descriptor keeps is not mistaken for the number's next owner's.
-// Rejected: one way of waiting with FdSlot (io/fd_slot.h), see docs/decisions/016.
+// Rejected: one way of waiting with FdSlot (io/reactor/fd_slot.h), see docs/decisions/016.
 #ifndef WEFT_IO_WAIT_FD_H_
 #define WEFT_IO_WAIT_FD_H_
 
@@ -44,7 +44,7 @@ namespace weft::io {
 // Any fiber and any thread. As close(2); fibers that wait for the descriptor get operation_canceled.
 std::error_code CloseFd(int fd);
 
-// Any thread, before it registers the descriptor in another way (io/fd_slot.h). Ends WaitFd()'s registration; fibers
+// Any thread, before it registers the descriptor in another way (io/reactor/fd_slot.h). Ends WaitFd()'s registration; fibers
 // that still wait get operation_canceled.
 void ForgetFd(int fd);
 

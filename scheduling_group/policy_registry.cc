@@ -6,8 +6,8 @@
 #include <map>
 #include <mutex>
 
-#include "weft/scheduling_group/policy_v1.h"
-#include "weft/scheduling_group/policy_v2.h"
+#include "weft/scheduling_group/policy/policy_v1.h"
+#include "weft/scheduling_group/policy/policy_v2.h"
 
 namespace weft::scheduling_group {
 namespace {

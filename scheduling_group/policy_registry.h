@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Internal: not promised to users.
-//
 // Scheduling policies by name (`--fiber_scheduling_name`). "v1" and "v2" are built in; users register others before
 // they start the runtime. All functions: any thread.
 #ifndef WEFT_SCHEDULING_GROUP_POLICY_REGISTRY_H_

@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Internal: not promised to users.
-//
 // SchedulingPolicy: where the ready fibers of one group wait and in which order they run. The group owns one, chosen by
 // name (`--fiber_scheduling_name`); "v1" and "v2" are built in, others can be registered before the runtime starts.
 //
@@ -23,9 +21,9 @@
 #include <span>
 #include <vector>
 
-#include "weft/base/atomic.h"
-#include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/spin_memory.h"
+#include "weft/base/thread/atomic.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/idle/spin_memory.h"
 
 namespace weft::scheduling_group {
 

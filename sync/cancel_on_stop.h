@@ -38,7 +38,7 @@
 
 #include "weft/base/deadline.h"
 #include "weft/sync/cancel_scope.h"
-#include "weft/sync/overtaken_call.h"
+#include "weft/sync/wait/overtaken_call.h"
 
 namespace weft {
 

@@ -5,11 +5,11 @@
 
 #include <memory>
 
-#include "weft/base/check.h"
-#include "weft/base/process_exit.h"
-#include "weft/base/spin_lock.h"
-#include "weft/scheduling_group/park.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/base/report/check.h"
+#include "weft/base/thread/process_exit.h"
+#include "weft/base/thread/spin_lock.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

@@ -51,9 +51,9 @@
 #include <utility>
 
 #include "weft/base/deadline.h"
-#include "weft/sync/cancel_node.h"
+#include "weft/sync/cancel/cancel_node.h"
+#include "weft/sync/cancel/scope_timer.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/scope_timer.h"
 
 namespace weft {
 

@@ -5,8 +5,8 @@
 
 #include <utility>
 
-#include "weft/base/check.h"
-#include "weft/scheduling_group/time_slice.h"
+#include "weft/base/report/check.h"
+#include "weft/scheduling_group/worker/time_slice.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft {

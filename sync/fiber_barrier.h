@@ -15,9 +15,9 @@
 
 #include <cstddef>
 
-#include "weft/base/thread_annotations.h"
+#include "weft/base/thread/thread_annotations.h"
 #include "weft/base/unique_function.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

@@ -6,10 +6,10 @@
 #include <exception>
 #include <utility>
 
-#include "weft/base/log.h"
-#include "weft/scheduling_group/park.h"
-#include "weft/sync/cancel_node.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/base/report/log.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/sync/cancel/cancel_node.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::synchronization {
 

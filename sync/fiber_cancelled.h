@@ -8,9 +8,9 @@
 #ifndef WEFT_SYNC_FIBER_CANCELLED_H_
 #define WEFT_SYNC_FIBER_CANCELLED_H_
 
-#include "weft/base/cpu.h"
-#include "weft/scheduling_group/time_slice.h"
-#include "weft/sync/wait_state.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/scheduling_group/worker/time_slice.h"
+#include "weft/sync/wait/wait_state.h"
 
 namespace weft {
 

@@ -54,15 +54,15 @@
 #include <type_traits>
 #include <utility>
 
-#include "weft/base/check.h"
 #include "weft/base/deadline.h"
-#include "weft/base/spin_lock.h"
-#include "weft/base/thread_annotations.h"
+#include "weft/base/report/check.h"
+#include "weft/base/thread/spin_lock.h"
+#include "weft/base/thread/thread_annotations.h"
 #include "weft/sync/channel_result.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_mutex.h"
-#include "weft/sync/wait_access.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

@@ -3,7 +3,7 @@
 
 #include "weft/sync/fiber_condition_variable.h"
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
 
 namespace weft {
 

@@ -29,11 +29,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
+#include "weft/base/time/clocks.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_mutex.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

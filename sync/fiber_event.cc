@@ -3,8 +3,8 @@
 
 #include "weft/sync/fiber_event.h"
 
-#include "weft/base/cpu.h"
-#include "weft/sync/sole_wait.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/sync/wait/sole_wait.h"
 
 namespace weft {
 

@@ -9,8 +9,8 @@
 #include <chrono>
 #include <thread>
 
-#include "weft/scheduling_group/park.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

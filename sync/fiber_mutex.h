@@ -58,16 +58,16 @@
 
 #include <cstdint>
 
-#include "weft/base/atomic.h"
-#include "weft/base/check.h"
-#include "weft/base/clocks.h"
-#include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
-#include "weft/base/spin_lock.h"
-#include "weft/base/thread_annotations.h"
-#include "weft/scheduling_group/time_slice.h"
-#include "weft/sync/lock_owner.h"
-#include "weft/sync/wait_state.h"
+#include "weft/base/report/check.h"
+#include "weft/base/thread/atomic.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/base/thread/spin_lock.h"
+#include "weft/base/thread/thread_annotations.h"
+#include "weft/base/time/clocks.h"
+#include "weft/scheduling_group/worker/time_slice.h"
+#include "weft/sync/wait/lock_owner.h"
+#include "weft/sync/wait/wait_state.h"
 
 namespace weft {
 

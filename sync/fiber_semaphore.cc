@@ -5,7 +5,7 @@
 
 #include <mutex>
 
-#include "weft/sync/sole_wait.h"
+#include "weft/sync/wait/sole_wait.h"
 
 namespace weft {
 

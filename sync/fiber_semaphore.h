@@ -36,15 +36,15 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "weft/base/atomic.h"
-#include "weft/base/check.h"
-#include "weft/base/clocks.h"
-#include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
-#include "weft/scheduling_group/time_slice.h"
+#include "weft/base/report/check.h"
+#include "weft/base/thread/atomic.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/base/time/clocks.h"
+#include "weft/scheduling_group/worker/time_slice.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/wait_access.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

@@ -30,10 +30,10 @@
 #ifndef WEFT_SYNC_FIBER_SEQLOCK_H_
 #define WEFT_SYNC_FIBER_SEQLOCK_H_
 
-#include "weft/base/atomic.h"
-#include "weft/base/cpu.h"
-#include "weft/base/thread_annotations.h"
-#include "weft/scheduling_group/time_slice.h"
+#include "weft/base/thread/atomic.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/base/thread/thread_annotations.h"
+#include "weft/scheduling_group/worker/time_slice.h"
 #include "weft/sync/fiber_mutex.h"
 
 namespace weft {

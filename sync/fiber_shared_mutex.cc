@@ -3,7 +3,7 @@
 
 #include "weft/sync/fiber_shared_mutex.h"
 
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

@@ -14,10 +14,10 @@
 #ifndef WEFT_SYNC_FIBER_TIMED_MUTEX_H_
 #define WEFT_SYNC_FIBER_TIMED_MUTEX_H_
 
-#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
-#include "weft/base/thread_annotations.h"
-#include "weft/scheduling_group/time_slice.h"
+#include "weft/base/thread/thread_annotations.h"
+#include "weft/base/time/clocks.h"
+#include "weft/scheduling_group/worker/time_slice.h"
 #include "weft/sync/fiber_mutex.h"
 
 namespace weft {

@@ -43,7 +43,7 @@
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/sync/fiber_semaphore.h"
-#include "weft/sync/selection.h"
+#include "weft/sync/select/selection.h"
 
 namespace weft {
 

@@ -40,9 +40,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "weft/base/check.h"
 #include "weft/base/deadline.h"
-#include "weft/base/thread_annotations.h"
+#include "weft/base/report/check.h"
+#include "weft/base/thread/thread_annotations.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
 

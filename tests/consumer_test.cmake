@@ -8,7 +8,7 @@ set(run COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${prefix}" OUTPUT_QUIET ${run})
 
 # Headers are where the documentation says, and nothing but headers.
-foreach(header weft.h version.h base/check.h fiber/fiber.h sync/fiber_mutex.h timer/fiber_timer.h
+foreach(header weft.h version.h base/report/check.h fiber/fiber.h sync/fiber_mutex.h timer/fiber_timer.h
                interop/grpc_server.h interop/use_fiber.h interop/coroutine.h interop/tls_stream.h
                interop/http2_server.h)
   if(NOT EXISTS "${prefix}/include/weft/${header}")

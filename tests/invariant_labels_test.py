@@ -100,13 +100,13 @@ class InvariantLabels(unittest.TestCase):
 
 
 class LockOrder(unittest.TestCase):
-    """base/spin_lock.h lists every SpinLock of the libraries, as nobody may hold two of them."""
+    """base/thread/spin_lock.h lists every SpinLock of the libraries, as nobody may hold two of them."""
 
     LOCK = re.compile(r"^\s*(?:\w+(?:\([^)]*\))?\s+)*base::SpinLock \w+;", re.MULTILINE)
 
     def test_each_lock_is_listed(self):
         folders = ("numa", "context", "scheduling_group", "timer", "sync", "fiber", "io", "interop")
-        listed = "\n".join(head_comment((ROOT / "base/spin_lock.h").read_text()))
+        listed = "\n".join(head_comment((ROOT / "base/thread/spin_lock.h").read_text()))
         owners = [path for folder in folders for path in (ROOT / folder).rglob("*.[hc]*")
                   if self.LOCK.search(path.read_text())]
         self.assertGreater(len(owners), 15)

@@ -2,7 +2,7 @@
 #
 # The include check.  Reads the #include lines of all sources and headers and fails, naming each offence, unless
 #   (1) a file of a layer includes its own folder and the folders below it only (the order is WEFT_LAYERS in the top CMakeLists.txt),
-#       and the tests of a layer likewise;
+#       and the tests of a layer likewise; but for a header that is only the former name of one that has moved up;
 #   (2) there is no cycle between files, where a header and its source count as one file;
 #   (3) our headers are spelled "weft/<layer>/<file>.h", and are there; the tests' own "testing/<file>.h" or "<layer>/<file>.h";
 #   (4) an external library is included by the files that wrap it and by no other.
@@ -18,8 +18,8 @@ endif()
 
 # (4) Header (a regular expression), and the files (another one) that may include it.
 set(external_headers "<hwloc" "<boost/" "<gflags/" "<glog/" "<grpc" "<openssl/" "<nghttp2/")
-set(external_wrappers "^numa/topology$" "^(context/|io/asio_stream$|interop/(use_fiber|asio_handler|asio_operation)$)" "^fiber/(runtime_flags|flag_file|flag_help|testing)$" "^base/(log|check)$"
-                      "^interop/grpc_" "^interop/tls_" "^interop/http2_")
+set(external_wrappers "^numa/machine/topology$" "^(context/|io/asio_stream$|interop/(use_fiber$|asio/))" "^fiber/(runtime/(runtime_flags|flag_file|flag_help)|testing)$"
+                      "^base/report/(log|check)$" "^interop/grpc(_|/)" "^interop/tls(_|/)" "^interop/http2(_|/)")
 
 set(offences "")
 set(units "")
@@ -50,7 +50,11 @@ foreach(layer IN LISTS layers)
         if(included_height EQUAL -1)
           list(APPEND offences "${file} includes weft/${included}: ${included_layer} is no layer")
         elseif(included_height GREATER height)
-          list(APPEND offences "${file} includes weft/${included}: ${included_layer} is above ${layer}")
+          file(STRINGS "${ROOT}/${file}" former REGEX "^// The former name of \"weft/${included}\", for one version[.]$")
+          list(LENGTH lines include_count)
+          if(NOT former OR NOT include_count EQUAL 1)
+            list(APPEND offences "${file} includes weft/${included}: ${included_layer} is above ${layer}")
+          endif()
         endif()
         if(NOT EXISTS "${ROOT}/${included}")
           list(APPEND offences "${file} includes weft/${included}, which is not there")

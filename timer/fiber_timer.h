@@ -40,13 +40,13 @@
 #include <type_traits>
 #include <utility>
 
-#include "weft/base/check.h"
-#include "weft/base/clocks.h"
 #include "weft/base/deadline.h"
 #include "weft/base/fiber_clock.h"
-#include "weft/base/saturating_nanoseconds.h"
-#include "weft/timer/callback_timer.h"
-#include "weft/timer/callback_type.h"
+#include "weft/base/report/check.h"
+#include "weft/base/time/clocks.h"
+#include "weft/base/time/saturating_nanoseconds.h"
+#include "weft/timer/callback/callback_timer.h"
+#include "weft/timer/callback/callback_type.h"
 
 namespace weft {
 

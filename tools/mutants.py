@@ -5,7 +5,7 @@
 A list holds entries of this form, and comments (#) between them:
 
     == 41 WaitForCapacity() reads the epoch after the last check
-    file: scheduling_group/scheduling_group.cc
+    file: scheduling_group/group/scheduling_group.cc
     targets: scheduling_group_start_gate
     run: scheduling_group_start_gate --gtest_filter=StartGate.*
     --- from

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/log.h"
+#include "weft/base/report/log.h"
 
 namespace weft::tools {
 namespace {

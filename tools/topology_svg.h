@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <string>
 
-#include "weft/numa/topology.h"
+#include "weft/numa/machine/topology.h"
 #include "weft/scheduling_group/plan/group_plan.h"
 
 namespace weft::tools {

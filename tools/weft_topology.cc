@@ -19,10 +19,10 @@
 #include <set>
 #include <string>
 
-#include "weft/base/log.h"
-#include "weft/fiber/runtime_flags.h"
+#include "weft/base/report/log.h"
+#include "weft/fiber/runtime/runtime_flags.h"
+#include "weft/fiber/runtime/runtime_plan.h"
 #include "weft/fiber/runtime_options.h"
-#include "weft/fiber/runtime_plan.h"
 
 #include "topology_svg.h"
 

@@ -24,9 +24,9 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/buffer_block.h"
+#include "weft/base/memory/buffer_block.h"
 #include "weft/base/noncontiguous_buffer.h"
-#include "weft/base/spin_lock.h"
+#include "weft/base/thread/spin_lock.h"
 
 namespace weft {
 namespace {

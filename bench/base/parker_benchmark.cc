@@ -26,7 +26,7 @@
 #include <semaphore>
 #include <thread>
 
-#include "weft/base/parker.h"
+#include "weft/base/thread/parker.h"
 
 namespace {
 

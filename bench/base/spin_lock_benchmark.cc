@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "weft/base/spin_lock.h"
+#include "weft/base/thread/spin_lock.h"
 
 namespace {
 

@@ -17,10 +17,10 @@
 #include <exception>
 #include <vector>
 
-#include "weft/base/cpu.h"
-#include "weft/context/context.h"
-#include "weft/context/stack_cache.h"
-#include "weft/context/stack_pool.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/context/stack/stack_cache.h"
+#include "weft/context/stack/stack_pool.h"
+#include "weft/context/switch/context.h"
 
 namespace weft::context {
 namespace {

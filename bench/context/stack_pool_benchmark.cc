@@ -16,9 +16,9 @@
 #include <span>
 #include <vector>
 
-#include "weft/context/stack_cache.h"
-#include "weft/context/stack_memory.h"
-#include "weft/context/stack_pool.h"
+#include "weft/context/stack/stack_cache.h"
+#include "weft/context/stack/stack_memory.h"
+#include "weft/context/stack/stack_pool.h"
 
 namespace weft::context {
 namespace {

@@ -21,17 +21,17 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/check.h"
-#include "weft/base/cpu.h"
-#include "weft/base/log.h"
-#include "weft/base/spin_lock.h"
-#include "weft/base/thread_annotations.h"
-#include "weft/base/thread_end.h"
-#include "weft/numa/affinity.h"
-#include "weft/scheduling_group/entity/entity_cache.h"
-#include "weft/scheduling_group/entity/entity_pool.h"
-#include "weft/scheduling_group/entity/node_arena.h"
-#include "weft/scheduling_group/run_queue.h"
+#include "weft/base/report/check.h"
+#include "weft/base/report/log.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/base/thread/spin_lock.h"
+#include "weft/base/thread/thread_annotations.h"
+#include "weft/base/thread/thread_end.h"
+#include "weft/numa/memory/affinity.h"
+#include "weft/scheduling_group/fiber/entity_cache.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
+#include "weft/scheduling_group/fiber/node_arena.h"
+#include "weft/scheduling_group/queue/run_queue.h"
 
 namespace weft::base {
 namespace {
@@ -60,9 +60,9 @@ class WEFT_SCOPED_CAPABILITY CountingGuard {
 }  // namespace weft::base
 
 #define SpinLockGuard CountingGuard
-#include "weft/scheduling_group/entity/entity_cache.cc"
-#include "weft/scheduling_group/entity/entity_pool.cc"
-#include "weft/scheduling_group/entity/node_arena.cc"
+#include "weft/scheduling_group/fiber/entity_cache.cc"
+#include "weft/scheduling_group/fiber/entity_pool.cc"
+#include "weft/scheduling_group/fiber/node_arena.cc"
 #undef SpinLockGuard
 
 namespace weft::bench {

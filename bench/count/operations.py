@@ -68,7 +68,7 @@ OPERATIONS = {operation.key: operation for operation in (
     _workload("mutex", "lock and unlock", 64 * 20_000, 0.02, 0.06),
     _workload("mutex_yield", "lock, yield, unlock: the mutex is handed off", 16 * 5_000, 0.1, 0.3),
     Operation("channel", "an item put into a channel and taken", 10_000, 40_000),
-    # The timers stay, and their memory comes 16 KiB at a time, for 256 of them (timer/timer_slab.h).
+    # The timers stay, and their memory comes 16 KiB at a time, for 256 of them (timer/queue/timer_slab.h).
     Operation("timer_set", "set a timer", 2_000, 12_000, system_calls=1 / 256),
     Operation("timer_set_and_cancel", "cancel a timer", 2_000, 12_000, beyond="timer_set"),
     Operation("sleep", "sleep 1 ms (100 fibers)", 2_000, 12_000, longer=1, steady=False, timed=True),

@@ -7,7 +7,7 @@
     bench/count/scaling.py --pool >> tables.md    # EntityPool's locks, by groups and workers in each
 
 Each row is the median of some processes of weft_scaling: workers in groups of at most eight (--group_size). Nothing is
-timed: the counts are scheduling_group/counters.h's and counted_entity_pool.h's. More workers than CPUs are no mistake
+timed: the counts are scheduling_group/group/counters.h's and counted_entity_pool.h's. More workers than CPUs are no mistake
 here, but see SCALING.md.
 
 Exit status: 0, 1 if a workload failed, 2 for a wrong command line.

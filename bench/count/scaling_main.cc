@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // weft_scaling: bench/workload's workloads, and those of all_groups.h, for scaling.py. After each, or for a while in
-// its middle, it prints what the scheduler has counted (scheduling_group/counters.h), and EntityPool's locks: one line
+// its middle, it prints what the scheduler has counted (scheduling_group/group/counters.h), and EntityPool's locks: one line
 // for all groups.
 
 #include <cstddef>

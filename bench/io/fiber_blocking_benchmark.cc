@@ -28,7 +28,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/parker.h"
+#include "weft/base/thread/parker.h"
 #include "weft/bench/fiber/benchmark_runtime.h"
 #include "weft/io/fiber_blocking.h"
 #include "weft/sync/fiber_latch.h"

@@ -35,7 +35,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/bench/fiber/benchmark_runtime.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/tcp_server.h"

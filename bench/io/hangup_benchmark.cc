@@ -16,7 +16,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
 #include "weft/bench/fiber/benchmark_runtime.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/cancel_on_hangup.h"

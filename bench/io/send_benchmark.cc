@@ -26,8 +26,8 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/check.h"
 #include "weft/base/noncontiguous_buffer.h"
+#include "weft/base/report/check.h"
 #include "weft/bench/fiber/benchmark_runtime.h"
 #include "weft/io/file.h"
 #include "weft/io/send_file.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
 #include "weft/bench/fiber/benchmark_runtime.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/udp_socket.h"

@@ -19,8 +19,8 @@
 #include <thread>
 #include <vector>
 
-#include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/run_queue.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/queue/run_queue.h"
 
 namespace {
 

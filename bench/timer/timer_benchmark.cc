@@ -30,17 +30,17 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/check.h"
 #include "weft/base/deadline.h"
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/fiber_factory.h"
-#include "weft/scheduling_group/group_registry.h"
-#include "weft/scheduling_group/scheduling_group.h"
-#include "weft/scheduling_group/worker_team.h"
+#include "weft/base/report/check.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/worker/current_worker.h"
+#include "weft/scheduling_group/worker/worker_team.h"
 #include "weft/tests/testing/timer_sleep.h"
 #include "weft/timer/fiber_timer.h"
-#include "weft/timer/timer_worker.h"
+#include "weft/timer/worker/timer_worker.h"
 
 namespace weft::timer {
 namespace {

@@ -36,9 +36,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "weft/io/request_budget.h"
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_server.h"
+#include "weft/net/request_budget.h"
 
 #include "http_server/site.h"
 #include "serving/sharded.h"

@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <iostream>
 
-#include "weft/io/request_budget.h"
 #include "weft/io/tcp_connection.h"
+#include "weft/net/request_budget.h"
 
 #include "http_server/http_connection.h"
 #include "http_server/site.h"

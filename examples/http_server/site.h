@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <iterator>
 
-#include "weft/io/request_budget.h"
+#include "weft/net/request_budget.h"
 
 #include "http_server/message.h"
 #include "serving/serving.h"

@@ -17,10 +17,10 @@
 #include <string>
 #include <system_error>
 
-#include "weft/io/request_budget.h"
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_server.h"
 #include "weft/io/tcp_stream.h"
+#include "weft/net/request_budget.h"
 
 #include "resp_server/commands.h"
 #include "resp_server/store.h"

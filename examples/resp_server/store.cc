@@ -7,7 +7,7 @@
 #include <mutex>
 #include <utility>
 
-#include "weft/base/thread_annotations.h"
+#include "weft/base/thread/thread_annotations.h"
 
 #include "resp_server/numbers.h"
 

@@ -33,9 +33,9 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/clock.h"
-#include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/base/time/clock.h"
 #include "weft/sync/fiber_mutex.h"
 
 #include "resp_server/value.h"

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"

@@ -11,7 +11,7 @@
 #include <mutex>
 #include <utility>
 
-#include "weft/base/log.h"
+#include "weft/base/report/log.h"
 #include "weft/sync/cancel_scope.h"
 
 namespace weft::rpc {

@@ -28,8 +28,8 @@
 #include <string>
 #include <vector>
 
-#include "weft/base/clock.h"
 #include "weft/base/ref_ptr.h"
+#include "weft/base/time/clock.h"
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/frame.h"
 #include "weft/examples/rpc/heartbeat.h"

@@ -10,8 +10,8 @@
 #include <new>
 #include <utility>
 
-#include "weft/base/check.h"
-#include "weft/base/log.h"
+#include "weft/base/report/check.h"
+#include "weft/base/report/log.h"
 
 namespace weft::rpc {
 namespace {

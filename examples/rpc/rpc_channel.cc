@@ -8,8 +8,8 @@
 #include <random>
 #include <utility>
 
-#include "weft/base/check.h"
-#include "weft/base/log.h"
+#include "weft/base/report/check.h"
+#include "weft/base/report/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/sync/cancel_scope.h"
 

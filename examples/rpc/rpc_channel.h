@@ -48,17 +48,17 @@
 #include <string>
 #include <vector>
 
-#include "weft/base/clock.h"
 #include "weft/base/ref_ptr.h"
+#include "weft/base/time/clock.h"
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/client_connection.h"
 #include "weft/examples/rpc/frame.h"
 #include "weft/examples/rpc/heartbeat.h"
 #include "weft/examples/rpc/retry_pauses.h"
 #include "weft/examples/rpc/rpc_controller.h"
-#include "weft/io/retry_budget.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_liveness.h"
+#include "weft/net/retry_budget.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_mutex.h"

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
 #include "weft/examples/rpc/server_connection.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/tcp_listener.h"

@@ -50,16 +50,16 @@
 #include <vector>
 
 #include "weft/base/deadline.h"
-#include "weft/base/intrusive_list.h"
+#include "weft/base/memory/intrusive_list.h"
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/frame.h"
 #include "weft/examples/rpc/heartbeat.h"
 #include "weft/examples/serving/sharded.h"
 #include "weft/fiber/periodic_task.h"
-#include "weft/io/request_budget.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
+#include "weft/net/request_budget.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
 

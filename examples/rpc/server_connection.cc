@@ -14,7 +14,7 @@
 #include <span>
 #include <utility>
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
 #include "weft/examples/rpc/rpc_server.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"

@@ -51,7 +51,7 @@
 #include <vector>
 
 #include "weft/base/deadline.h"
-#include "weft/base/intrusive_list.h"
+#include "weft/base/memory/intrusive_list.h"
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/frame.h"
 #include "weft/examples/rpc/rpc_controller.h"

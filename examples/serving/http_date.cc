@@ -5,7 +5,7 @@
 
 #include <time.h>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 
 namespace examples {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "weft/io/socket_address.h"
-#include "weft/io/systemd_listeners.h"
+#include "weft/net/systemd_listeners.h"
 
 namespace examples {
 namespace {

@@ -6,7 +6,7 @@
 //   1.2.3.4:port, [v6]:port   port 0: any free one
 //   unix:/path                the file goes with the program; that of a killed one is replaced
 //   fd:3                      a listening socket that whoever started the program has left open
-//   systemd                   the only one that systemd has handed over (weft/io/systemd_listeners.h)
+//   systemd                   the only one that systemd has handed over (weft/net/systemd_listeners.h)
 //
 // With the last two the socket outlives the program, so that a restart refuses no connection.
 #ifndef WEFT_EXAMPLES_SERVING_OPEN_LISTENER_H_

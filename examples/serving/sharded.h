@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/spin_lock.h"
-#include "weft/base/thread_annotations.h"
+#include "weft/base/thread/spin_lock.h"
+#include "weft/base/thread/thread_annotations.h"
 
 namespace examples {
 

@@ -1,12 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// fiber/run_as_fiber.h under tRPC-Cpp's name: "trpc/coroutine/" becomes "weft/fiber/".
+// fiber/start/run_as_fiber.h under tRPC-Cpp's name: "trpc/coroutine/" becomes "weft/fiber/".
 // As there, RunAsFiber is in the global namespace too.
 #ifndef WEFT_FIBER_TESTING_FIBER_RUNTIME_H_
 #define WEFT_FIBER_TESTING_FIBER_RUNTIME_H_
 
-#include "weft/fiber/run_as_fiber.h"
+#include "weft/fiber/start/run_as_fiber.h"
 
 using weft::fiber::RunAsFiber;  // NOLINT(google-global-names-in-headers): that is what it is for.
 

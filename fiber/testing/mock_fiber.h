@@ -1,12 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// fiber/run_as_fiber.h under tRPC-Cpp's name: "trpc/coroutine/" becomes "weft/fiber/".
+// fiber/start/run_as_fiber.h under tRPC-Cpp's name: "trpc/coroutine/" becomes "weft/fiber/".
 // As there, a program that includes it has all its starts of fibers refused; RefuseFiberStarts does that for a scope.
 #ifndef WEFT_FIBER_TESTING_MOCK_FIBER_H_
 #define WEFT_FIBER_TESTING_MOCK_FIBER_H_
 
-#include "weft/fiber/run_as_fiber.h"
+#include "weft/fiber/start/run_as_fiber.h"
 
 namespace weft::fiber {
 

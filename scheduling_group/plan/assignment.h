@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Internal: not promised to users.
-//
 // What the groups get, the planner's last two steps (group_plan.h): AssignCpus() gives each worker its CPU, and its
 // group the further CPUs that it may use (GP8); OrderNeighbours() the order in which each group visits the others to
 // steal (GP9).
@@ -11,7 +9,7 @@
 
 #include <vector>
 
-#include "weft/numa/topology.h"
+#include "weft/numa/machine/topology.h"
 #include "weft/scheduling_group/plan/core_partition.h"
 #include "weft/scheduling_group/plan/cpu_pool.h"
 #include "weft/scheduling_group/plan/planned_group.h"

@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Internal: not promised to users.
-//
 // PartitionCores: divides the cores of a pool, with the workers on them, into groups.
 //
 // The third step of the planner (group_plan.h). The cores lie in a row, L3 domain by L3 domain. Dynamic programming

@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Internal: not promised to users.
-//
 // CpuPool: the CPUs that groups are made from: those of one NUMA node, or all where NUMA is off.
 //
 // The planner's first two steps (group_plan.h). MakePools() reads the pools from the machine, ChoosePools() picks those
@@ -13,7 +11,7 @@
 
 #include <vector>
 
-#include "weft/numa/topology.h"
+#include "weft/numa/machine/topology.h"
 
 namespace weft::scheduling_group::planning {
 

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <utility>
 
-#include "weft/numa/cpu_list.h"
+#include "weft/numa/machine/cpu_list.h"
 #include "weft/scheduling_group/plan/assignment.h"
 #include "weft/scheduling_group/plan/core_partition.h"
 #include "weft/scheduling_group/plan/cpu_pool.h"

@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Internal: not promised to users.
-//
 // PlanGroups: a pure function from a machine and wishes to scheduling groups: their number, CPUs and neighbours.
 //
 // How it works, in five steps:
@@ -46,7 +44,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/numa/topology.h"
+#include "weft/numa/machine/topology.h"
 #include "weft/scheduling_group/plan/planned_group.h"
 
 namespace weft::scheduling_group {

@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Internal: not promised to users.
-//
 // PlannedGroup: a scheduling group as planned (group_plan.h): its workers, their CPUs and its neighbours.
 #ifndef WEFT_SCHEDULING_GROUP_PLAN_PLANNED_GROUP_H_
 #define WEFT_SCHEDULING_GROUP_PLAN_PLANNED_GROUP_H_

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/base/asymmetric_fence.h"
+#include "weft/base/thread/asymmetric_fence.h"
 
 #include <gtest/gtest.h>
 #include <linux/filter.h>
@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/build_mode.h"
-#include "weft/base/cpu.h"
+#include "weft/base/report/build_mode.h"
+#include "weft/base/thread/cpu.h"
 
 namespace weft::base {
 namespace {

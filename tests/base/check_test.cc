@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "weft/base/log.h"
+#include "weft/base/report/log.h"
 
 namespace weft::base {
 namespace {

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/base/clock.h"
+#include "weft/base/time/clock.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/base/futex.h"
+#include "weft/base/thread/futex.h"
 
 #include <gtest/gtest.h>
 

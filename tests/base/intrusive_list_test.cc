@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/base/intrusive_list.h"
+#include "weft/base/memory/intrusive_list.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/base/log.h"
+#include "weft/base/report/log.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/base/process_exit.h"
+#include "weft/base/thread/process_exit.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/base/saturating_nanoseconds.h"
+#include "weft/base/time/saturating_nanoseconds.h"
 
 #include <gtest/gtest.h>
 

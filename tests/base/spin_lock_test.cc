@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/base/spin_lock.h"
+#include "weft/base/thread/spin_lock.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/base/str_cat.h"
+#include "weft/base/report/str_cat.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/base/thread_end.h"
+#include "weft/base/thread/thread_end.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-#include "weft/base/pin_library.h"
+#include "weft/base/thread/pin_library.h"
 
 namespace weft::base {
 namespace {

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/base/worker_mask.h"
+#include "weft/base/thread/worker_mask.h"
 
 #include <gtest/gtest.h>
 

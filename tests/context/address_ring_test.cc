@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/context/address_ring.h"
+#include "weft/context/stack/address_ring.h"
 
 #include <gtest/gtest.h>
 

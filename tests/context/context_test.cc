@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/context/context.h"
+#include "weft/context/switch/context.h"
 
 #include <execinfo.h>
 #include <gtest/gtest.h>

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <span>
 
-#include "weft/context/stack_memory.h"
+#include "weft/context/stack/stack_memory.h"
 
 namespace weft::context {
 

@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "weft/context/context.h"
+#include "weft/context/switch/context.h"
 
 namespace weft::context {
 

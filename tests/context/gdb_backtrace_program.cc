@@ -4,7 +4,7 @@
 // A flow a few functions deep for gdb_backtrace.cmake: gdb stops in StopHere(), and in StopOutside() while the flow is
 // suspended.
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 
 #include "context/flow.h"
 

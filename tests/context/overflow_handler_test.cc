@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/context/overflow_handler.h"
+#include "weft/context/stack/overflow_handler.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -15,8 +15,8 @@
 #include <string_view>
 #include <thread>
 
-#include "weft/context/stack_memory.h"
-#include "weft/context/stack_pool.h"
+#include "weft/context/stack/stack_memory.h"
+#include "weft/context/stack/stack_pool.h"
 
 #include "context/flow.h"
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/context/slot_bitmap.h"
+#include "weft/context/stack/slot_bitmap.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/context/stack_arenas.h"
+#include "weft/context/stack/stack_arenas.h"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/context/stack_cache.h"
+#include "weft/context/stack/stack_cache.h"
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <vector>
 
-#include "weft/context/stack_pool.h"
+#include "weft/context/stack/stack_pool.h"
 
 namespace weft::context {
 namespace {

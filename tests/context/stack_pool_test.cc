@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/context/stack_pool.h"
+#include "weft/context/stack/stack_pool.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -20,10 +20,10 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/log.h"
-#include "weft/context/stack_cache.h"
-#include "weft/context/stack_memory.h"
-#include "weft/context/stack_registry.h"
+#include "weft/base/report/log.h"
+#include "weft/context/stack/stack_cache.h"
+#include "weft/context/stack/stack_memory.h"
+#include "weft/context/stack/stack_registry.h"
 #include "weft/tests/context/faulty_memory.h"
 
 namespace weft::context {

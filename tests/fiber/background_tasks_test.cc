@@ -14,7 +14,7 @@
 #include <string>
 
 #include "weft/base/fiber_clock.h"
-#include "weft/fiber/run_as_fiber.h"
+#include "weft/fiber/start/run_as_fiber.h"
 #include "weft/fiber/test_clock.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"

@@ -15,7 +15,7 @@
 #include <cstring>
 #include <new>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/tests/fiber/runtime_fixture.h"

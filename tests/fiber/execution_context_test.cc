@@ -16,7 +16,7 @@
 
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_local.h"
-#include "weft/fiber/run_as_fiber.h"
+#include "weft/fiber/start/run_as_fiber.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/timer/fiber_timer.h"

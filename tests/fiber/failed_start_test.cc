@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // TryStartRuntime() without memory or threads: it returns an error in words, changes nothing, and the next start works
-// (RT5 in fiber/runtime_instance.h).
+// (RT5 in fiber/runtime/runtime_instance.h).
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -18,16 +18,16 @@
 #include <string>
 #include <thread>
 
-#include "weft/base/cpu.h"
-#include "weft/base/log.h"
+#include "weft/base/report/log.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
-#include "weft/fiber/runtime_instance.h"
-#include "weft/scheduling_group/group_registry.h"
-#include "weft/scheduling_group/scheduling_group.h"
-#include "weft/scheduling_group/worker_life.h"
+#include "weft/fiber/runtime/runtime_instance.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/worker/worker_life.h"
 #include "weft/tests/fiber/runtime_fixture.h"
-#include "weft/timer/timer_worker.h"
+#include "weft/timer/worker/timer_worker.h"
 
 #if !WEFT_ASAN && !WEFT_TSAN  // They replace the same functions.
 
@@ -169,7 +169,7 @@ struct Left {
 };
 Left left;
 
-// WL3 in scheduling_group/worker_life.h: they were freed when the start had failed.
+// WL3 in scheduling_group/worker/worker_life.h: they were freed when the start had failed.
 TEST_F(FailedStart, ItsTimersStayWhileAThreadLivesThatWasLeftBehind) {
   left.group = nullptr;
   left.goes_on = false;

@@ -24,7 +24,7 @@
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/future.h"
 #include "weft/fiber/runtime.h"
-#include "weft/scheduling_group/slice_monitor.h"
+#include "weft/scheduling_group/watch/slice_monitor.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_barrier.h"
 #include "weft/sync/fiber_channel.h"

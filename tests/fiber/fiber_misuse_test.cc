@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/check.h"
-#include "weft/base/log.h"
+#include "weft/base/report/check.h"
+#include "weft/base/report/log.h"
 #include "weft/fiber/background_tasks.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"

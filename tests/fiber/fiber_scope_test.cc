@@ -20,13 +20,13 @@
 #include "weft/fiber/find_fiber.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 
 #include "fiber/runtime_fixture.h"
 

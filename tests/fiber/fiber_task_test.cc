@@ -17,10 +17,10 @@
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/fiber/park.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 
 #include "fiber/runtime_fixture.h"
 

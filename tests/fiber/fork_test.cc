@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_limiter.h"
 #include "weft/fiber/runtime.h"

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/fiber/group_options.h"
+#include "weft/fiber/runtime/group_options.h"
 
 #include <gtest/gtest.h>
 

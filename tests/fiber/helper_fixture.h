@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-#include "weft/base/log.h"
+#include "weft/base/report/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
 

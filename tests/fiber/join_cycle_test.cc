@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "weft/base/str_cat.h"
+#include "weft/base/report/str_cat.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/fiber_task.h"

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/fiber/local_slot.h"
+#include "weft/fiber/start/local_slot.h"
 
 #include <gtest/gtest.h>
 

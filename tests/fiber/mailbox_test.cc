@@ -18,7 +18,7 @@
 
 #include "weft/base/fiber_clock.h"
 #include "weft/fiber/background_tasks.h"
-#include "weft/fiber/run_as_fiber.h"
+#include "weft/fiber/start/run_as_fiber.h"
 #include "weft/fiber/test_clock.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/fiber_event.h"

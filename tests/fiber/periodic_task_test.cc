@@ -15,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "weft/fiber/run_as_fiber.h"
+#include "weft/fiber/start/run_as_fiber.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/fiber/retired_groups.h"
+#include "weft/fiber/runtime/retired_groups.h"
 
 #include <gtest/gtest.h>
 

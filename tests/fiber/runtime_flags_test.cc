@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/fiber/runtime_flags.h"
+#include "weft/fiber/runtime/runtime_flags.h"
 
 #include <gflags/gflags.h>
 #include <gtest/gtest.h>

@@ -1,14 +1,14 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/fiber/runtime_hooks.h"
+#include "weft/fiber/runtime/runtime_hooks.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "weft/scheduling_group/fiber_entity.h"
-#include "weft/timer/callback_entry.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/timer/callback/callback_entry.h"
 
 namespace weft::fiber::detail {
 namespace {

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/fiber/runtime_instance.h"
+#include "weft/fiber/runtime/runtime_instance.h"
 
 #include <gtest/gtest.h>
 
@@ -10,9 +10,9 @@
 #include <string>
 #include <utility>
 
-#include "weft/fiber/runtime_hooks.h"
-#include "weft/scheduling_group/fiber_factory.h"
-#include "weft/scheduling_group/group_registry.h"
+#include "weft/fiber/runtime/runtime_hooks.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
+#include "weft/scheduling_group/group/group_registry.h"
 
 namespace weft::fiber::detail {
 namespace {

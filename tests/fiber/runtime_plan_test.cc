@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/fiber/runtime_plan.h"
+#include "weft/fiber/runtime/runtime_plan.h"
 
 #include <gtest/gtest.h>
 

@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/log.h"
+#include "weft/base/report/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
-#include "weft/scheduling_group/slice_monitor.h"
+#include "weft/scheduling_group/watch/slice_monitor.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 
 namespace weft::fiber {

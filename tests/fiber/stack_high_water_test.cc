@@ -11,11 +11,11 @@
 #include <cstring>
 #include <vector>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_loop.h"
 #include "weft/fiber/runtime.h"
-#include "weft/scheduling_group/driven_groups.h"
+#include "weft/scheduling_group/group/driven_groups.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 
 namespace weft::fiber {

@@ -14,12 +14,12 @@
 #include <cstdint>
 #include <thread>
 
-#include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
-#include "weft/context/overflow_handler.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/context/stack/overflow_handler.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
-#include "weft/scheduling_group/slice_monitor.h"
+#include "weft/scheduling_group/watch/slice_monitor.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/fiber/unprobed_frame.h"

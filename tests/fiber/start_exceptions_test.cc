@@ -19,12 +19,12 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/scheduling_group/drain.h"
+#include "weft/scheduling_group/group/drain.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 

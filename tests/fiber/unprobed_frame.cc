@@ -3,7 +3,7 @@
 
 #include "weft/tests/fiber/unprobed_frame.h"
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 
 namespace weft::fiber {
 

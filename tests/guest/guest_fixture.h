@@ -15,11 +15,11 @@
 #include <vector>
 
 #include "weft/fiber/runtime.h"
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/fiber_factory.h"
-#include "weft/scheduling_group/group_registry.h"
-#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/sync/fiber_latch.h"
 
 #include "guest/kernel_facts.h"

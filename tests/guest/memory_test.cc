@@ -16,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "weft/scheduling_group/entity/entity_pool.h"
-#include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
+#include "weft/scheduling_group/fiber/park.h"
 #include "weft/timer/fiber_timer.h"
-#include "weft/timer/timer_slab.h"
+#include "weft/timer/queue/timer_slab.h"
 
 #include "guest/guest_fixture.h"
 #include "guest/kernel_facts.h"

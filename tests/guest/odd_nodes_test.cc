@@ -15,10 +15,10 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/base/log.h"
+#include "weft/base/report/log.h"
 #include "weft/fiber/runtime.h"
-#include "weft/numa/affinity.h"
-#include "weft/numa/topology.h"
+#include "weft/numa/machine/topology.h"
+#include "weft/numa/memory/affinity.h"
 
 #include "guest/guest_fixture.h"
 #include "guest/kernel_facts.h"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "weft/fiber/this_fiber.h"
-#include "weft/scheduling_group/counters.h"
+#include "weft/scheduling_group/group/counters.h"
 
 #include "guest/guest_fixture.h"
 #include "guest/kernel_facts.h"

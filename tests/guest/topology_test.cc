@@ -3,7 +3,7 @@
 //
 // The library's view of the machine, compared with the kernel's.
 
-#include "weft/numa/topology.h"
+#include "weft/numa/machine/topology.h"
 
 #include <gtest/gtest.h>
 

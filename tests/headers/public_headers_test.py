@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Public and internal headers are told apart: python3 public_headers_test.py <source tree>
 
-docs/public_headers.md lists the public ones. Every other header of a layer has INTERNAL as the first line of its head
-comment. Public declarations name no type of an internal namespace."""
+Public are the headers at the root of a layer's folder, and tRPC-Cpp's names in TRPC_FOLDERS; what lies in another
+subfolder is internal. Public declarations name no type of an internal namespace."""
 
 import pathlib
 import re
@@ -12,11 +12,11 @@ import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1))
 HEAD = ["// Copyright 2026 The Weft Authors.", "// SPDX-License-Identifier: Apache-2.0", "//"]
-INTERNAL = "// Internal: not promised to users."
+TRPC_FOLDERS = {"fiber/fiber", "fiber/testing"}
 
 # Headers that the servers of examples/ take from Weft's own toolbox; a program of a user has its own.
-EXAMPLES_MAY = {"base/check.h", "base/clock.h", "base/cpu.h", "base/intrusive_list.h", "base/log.h", "base/spin_lock.h",
-                "base/thread_annotations.h"}
+EXAMPLES_MAY = {"base/report/check.h", "base/time/clock.h", "base/thread/cpu.h", "base/memory/intrusive_list.h", "base/report/log.h", "base/thread/spin_lock.h",
+                "base/thread/thread_annotations.h"}
 
 INTERNAL_NAMESPACE = r"(?:scheduling_group|context|numa|synchronization|timer|base|detail|\w+_internal)"
 # Functions of public headers that are there for the layers above.
@@ -46,27 +46,27 @@ def layers():
     return re.search(r"^set\(WEFT_LAYERS ([^)]*)\)", (ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)[1].split()
 
 
-def public_headers():
-    text = (ROOT / "docs/public_headers.md").read_text()
-    return set(re.findall(r"^\* `weft/([^`]*)`", text, re.MULTILINE))
-
-
 def layer_headers():
     return {path.relative_to(ROOT).as_posix() for layer in layers() for path in (ROOT / layer).rglob("*.h")}
+
+
+def is_public(name):
+    folder = name.rpartition("/")[0]
+    return "/" not in folder or folder in TRPC_FOLDERS
+
+
+def public_headers():
+    return {name for name in layer_headers() if is_public(name)} | {"weft.h", "version.h"}
 
 
 def included(text):
     return set(re.findall(r'#\s*include\s*["<]weft/([^">]+)[">]', text))
 
 
-def head_offences(name, text, public):
+def head_offences(name, text):
     lines = text.splitlines()
     found = [] if lines[:3] == HEAD else ["does not begin with copyright, licence and an empty comment line"]
-    if (lines[3] == INTERNAL) == public:
-        found.append("is public and marked internal" if public else "is neither public nor marked internal")
-    elif not public and lines[4] != "//":
-        found.append("has no empty comment line below the mark")
-    if not re.match(r"// [\w`\"]", lines[3 if public else 5]):
+    if not re.match(r"// [\w`\"]", lines[3]):
         found.append("has no summary")
     guard = "WEFT_" + re.sub(r"\W", "_", name).upper() + "_"
     if f"#ifndef {guard}\n#define {guard}\n" not in text or not text.endswith(f"#endif  // {guard}\n"):
@@ -134,15 +134,20 @@ def internal_names(text):
 
 
 class PublicHeaders(unittest.TestCase):
-    def test_each_header_is_listed_or_marked_and_has_the_same_head(self):
-        public = public_headers()
+    def test_each_header_has_the_same_head(self):
         headers = layer_headers() | {"weft.h", "version.h"}
-        self.assertGreater(len(public), 40)
-        self.assertEqual(public - headers, set(), "listed, and not there")
+        self.assertGreater(len(public_headers()), 40)
+        self.assertGreater(len(headers - public_headers()), 40)
         offences = []
         for name in sorted(headers):
-            offences += head_offences("weft.h" if name == "weft.h" else name, (ROOT / name).read_text(), name in public)
+            offences += head_offences(name, (ROOT / name).read_text())
         self.assertEqual(offences, [])
+
+    def test_the_path_says_what_is_public(self):
+        for name in ("weft.h", "io/a.h", "fiber/testing/a.h", "fiber/fiber/a.h"):
+            self.assertTrue(is_public(name), name)
+        for name in ("io/reactor/a.h", "fiber/start/a.h", "io/testing/a.h"):
+            self.assertFalse(is_public(name), name)
 
     def test_documents_examples_and_samples_name_public_headers_only(self):
         public = public_headers()
@@ -174,13 +179,11 @@ class PublicHeaders(unittest.TestCase):
     def test_what_is_wrong_is_found(self):
         head = "\n".join(HEAD) + "\n"
         guard = "#ifndef WEFT_A_B_H_\n#define WEFT_A_B_H_\n#endif  // WEFT_A_B_H_\n"
-        self.assertEqual(head_offences("a/b.h", head + "// B: it.\n" + guard, True), [])
-        self.assertEqual(head_offences("a/b.h", head + INTERNAL + "\n//\n// B: it.\n" + guard, False), [])
-        self.assertEqual(len(head_offences("a/b.h", head + "// B: it.\n//\n// More.\n" + guard, False)), 1)
-        self.assertEqual(len(head_offences("a/b.h", head + INTERNAL + "\n//\n// B: it.\n" + guard, True)), 1)
-        self.assertEqual(len(head_offences("a/b.h", head.replace("\n//\n", "\n\n") + "// B: it.\n" + guard, True)), 1)
-        self.assertEqual(len(head_offences("a/c.h", head + "// B: it.\n" + guard, True)), 1)
-        self.assertEqual(len(head_offences("a/b.h", head + "// B: it.\n\n" + guard, True)), 1)
+        self.assertEqual(head_offences("a/b.h", head + "// B: it.\n" + guard), [])
+        self.assertEqual(len(head_offences("a/b.h", head.replace("\n//\n", "\n\n") + "// B: it.\n" + guard)), 1)
+        self.assertEqual(len(head_offences("a/b.h", head + "//\n" + guard)), 1)
+        self.assertEqual(len(head_offences("a/c.h", head + "// B: it.\n" + guard)), 1)
+        self.assertEqual(len(head_offences("a/b.h", head + "// B: it.\n\n" + guard)), 1)
         code = "namespace weft { class A { base::X x_; public: %s private: base::Y y_; }; %s }"
         self.assertEqual(internal_names(code % ("A() : x_(base::Z()) { base::W w; } void F(int);", "void G();")), set())
         self.assertEqual(internal_names(code % ("base::Z F();", "")), {"base::Z"})

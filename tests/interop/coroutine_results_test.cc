@@ -26,7 +26,7 @@
 #include "weft/fiber/future.h"
 #include "weft/fiber/testing.h"
 #include "weft/interop/coroutine.h"
-#include "weft/scheduling_group/time_slice.h"
+#include "weft/scheduling_group/worker/time_slice.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_event.h"

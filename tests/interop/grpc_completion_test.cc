@@ -3,7 +3,7 @@
 
 // The adapter's own synchronisation, without gRPC: plain threads stand for gRPC's.  Runs under ThreadSanitizer too.
 
-#include "weft/interop/grpc_completion.h"
+#include "weft/interop/grpc/grpc_completion.h"
 
 #include <gtest/gtest.h>
 

@@ -16,8 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/interop/grpc/protobuf_fields.h"
 #include "weft/interop/http2_client.h"
-#include "weft/interop/protobuf_fields.h"
 #include "weft/tests/interop/http2_grpc_fixture.h"
 
 namespace weft::interop {

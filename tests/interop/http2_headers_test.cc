@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 
 #if !WEFT_ASAN && !WEFT_TSAN  // They have operators of their own.
 

@@ -12,10 +12,10 @@
 
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/interop/http2_flood.h"
-#include "weft/interop/http2_resets.h"
+#include "weft/interop/http2/http2_flood.h"
+#include "weft/interop/http2/http2_resets.h"
+#include "weft/interop/http2/http2_stream.h"
 #include "weft/interop/http2_server.h"
-#include "weft/interop/http2_stream.h"
 #include "weft/io/tcp_server.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_cancelled.h"

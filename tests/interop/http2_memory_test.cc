@@ -15,10 +15,10 @@
 #include <system_error>
 #include <vector>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/interop/http2_frame_room.h"
+#include "weft/interop/http2/http2_frame_room.h"
 #include "weft/interop/http2_server.h"
 #include "weft/interop/http2_transport.h"
 #include "weft/sync/fiber_event.h"

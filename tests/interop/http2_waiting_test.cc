@@ -20,12 +20,12 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/interop/http2/http2_frame_room.h"
 #include "weft/interop/http2_client.h"
-#include "weft/interop/http2_frame_room.h"
 #include "weft/interop/http2_server.h"
 #include "weft/io/tcp_server.h"
 #include "weft/sync/fiber_event.h"

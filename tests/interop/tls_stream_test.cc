@@ -27,10 +27,10 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/io/tcp_server.h"
-#include "weft/scheduling_group/entity/entity_pool.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <thread>
 
-#include "weft/base/log.h"
+#include "weft/base/report/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
 

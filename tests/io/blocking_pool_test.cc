@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/io/blocking_pool.h"
+#include "weft/io/blocking/blocking_pool.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -21,9 +21,9 @@
 #include <vector>
 
 #include "weft/io/fiber_blocking.h"
-#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/sync/fiber_latch.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 
 #include "io/blocking_fixture.h"
 

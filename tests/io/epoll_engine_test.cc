@@ -3,7 +3,7 @@
 //
 // What Reactor relies on.
 
-#include "weft/io/epoll_engine.h"
+#include "weft/io/reactor/epoll_engine.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/io/fd_slot.h"
+#include "weft/io/reactor/fd_slot.h"
 
 #include <fcntl.h>
 #include <sys/epoll.h>
@@ -16,7 +16,7 @@
 #include <system_error>
 #include <vector>
 
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 #include "weft/tests/io/io_fixture.h"
 
 namespace weft::io {

@@ -19,10 +19,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/context/switch_safe_errno.h"  // The last one.
-#include "weft/fiber/blocking_limits.h"
 #include "weft/fiber/execution_context.h"
+#include "weft/fiber/runtime/blocking_limits.h"
 #include "weft/sync/cancel_scope.h"
 
 #include "io/blocking_fixture.h"

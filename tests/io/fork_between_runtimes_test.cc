@@ -15,14 +15,14 @@
 #include <chrono>
 #include <thread>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
-#include "weft/io/descriptor.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/io/wait_fd.h"
-#include "weft/scheduling_group/group_registry.h"
-#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 
 namespace weft::io {

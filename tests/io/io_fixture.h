@@ -25,17 +25,17 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/base/unique_function.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
-#include "weft/io/descriptor.h"
-#include "weft/io/reactor.h"
+#include "weft/io/reactor/descriptor.h"
+#include "weft/io/reactor/reactor.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_stream.h"
-#include "weft/scheduling_group/group_registry.h"
+#include "weft/scheduling_group/group/group_registry.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/testing/function_ref.h"
 #include "weft/tests/testing/patience.h"

@@ -11,7 +11,7 @@
 
 #include <cerrno>
 
-#include "weft/io/descriptor.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/io/socket_address.h"
 
 namespace weft::io {

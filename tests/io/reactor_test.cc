@@ -4,7 +4,7 @@
 // How input and output and the scheduler get on with each other. Figures are printed; limits are those of a machine
 // that others share: what starves does so every time.
 
-#include "weft/io/reactor.h"
+#include "weft/io/reactor/reactor.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -24,7 +24,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/wait_fd.h"
 #include "weft/sync/fiber_event.h"

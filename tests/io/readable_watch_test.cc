@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/io/readable_watch.h"
+#include "weft/io/reactor/readable_watch.h"
 
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "weft/fiber/this_fiber.h"
-#include "weft/io/descriptor.h"
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/thread_may_wait.h"
+#include "weft/io/reactor/descriptor.h"
+#include "weft/scheduling_group/worker/current_worker.h"
+#include "weft/scheduling_group/worker/thread_may_wait.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/io/io_fixture.h"

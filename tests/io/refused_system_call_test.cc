@@ -22,9 +22,9 @@
 #include <thread>
 #include <utility>
 
-#include "weft/base/build_mode.h"
 #include "weft/base/deadline.h"
-#include "weft/base/log.h"
+#include "weft/base/report/build_mode.h"
+#include "weft/base/report/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/io/run_until_signal.h"

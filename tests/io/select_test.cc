@@ -21,12 +21,12 @@
 #include <utility>
 
 #include "weft/fiber/this_fiber.h"
-#include "weft/io/fd_slot.h"
+#include "weft/io/reactor/fd_slot.h"
 #include "weft/io/wait_fd.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/selection.h"
+#include "weft/sync/select/selection.h"
 #include "weft/tests/io/io_fixture.h"
 #include "weft/tests/testing/scripted_case.h"
 

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "weft/fiber/this_fiber.h"
-#include "weft/io/peer_limit.h"
+#include "weft/io/socket/peer_limit.h"
 #include "weft/io/tcp_server.h"
 #include "weft/tests/io/tcp_server_fixture.h"
 

@@ -23,9 +23,9 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/io/descriptor.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/tests/base/temporary_folder.h"
 #include "weft/tests/io/io_fixture.h"

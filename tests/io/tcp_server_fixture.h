@@ -12,7 +12,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "weft/io/descriptor.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/io/tcp_server.h"
 #include "weft/tests/io/io_fixture.h"
 

@@ -11,7 +11,7 @@
 #include <new>
 #include <utility>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/io/tcp_server.h"
 #include "weft/tests/io/io_fixture.h"
 

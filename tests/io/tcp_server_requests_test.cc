@@ -22,7 +22,7 @@
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/tcp_server.h"
-#include "weft/scheduling_group/entity/entity_pool.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/io/tcp_server_fixture.h"

@@ -26,12 +26,12 @@
 #include <vector>
 
 #include "weft/fiber/this_fiber.h"
-#include "weft/io/descriptor.h"
-#include "weft/io/socket.h"
+#include "weft/io/reactor/descriptor.h"
+#include "weft/io/socket/socket.h"
 #include "weft/io/tcp_listener.h"
-#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 #include "weft/tests/io/io_fixture.h"
 
 namespace weft::io {

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Fibers that never find a reason to wait (scheduling_group/time_slice.h), and input and output.
-#include "weft/scheduling_group/time_slice.h"
+// Fibers that never find a reason to wait (scheduling_group/worker/time_slice.h), and input and output.
+#include "weft/scheduling_group/worker/time_slice.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>

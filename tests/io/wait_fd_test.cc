@@ -24,10 +24,10 @@
 
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/tcp_stream.h"
-#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 #include "weft/tests/io/io_fixture.h"
 
 namespace weft::io {

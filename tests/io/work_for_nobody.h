@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/check.h"
+#include "weft/base/report/check.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/io/cancel_on_hangup.h"
 #include "weft/io/socket_address.h"

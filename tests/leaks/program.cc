@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-#include "weft/base/cpu.h"
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/park.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/weft.h"
 
 namespace {

@@ -1,14 +1,14 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/cancel_lock.h through all interleavings: a fiber that takes its own lock again and again, and
+// scheduling_group/fiber/cancel_lock.h through all interleavings: a fiber that takes its own lock again and again, and
 // cancellers: one holder at a time (CL1), each of which sees what the former did (CL2), and no mark is lost. With
 // membarrier() and without.
 #include <gtest/gtest.h>
 
 #include <mutex>
 
-#include "weft/scheduling_group/cancel_lock.h"
+#include "weft/scheduling_group/fiber/cancel_lock.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {

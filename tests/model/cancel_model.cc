@@ -14,14 +14,14 @@
 #include <chrono>
 #include <exception>
 
-#include "weft/scheduling_group/cancel_lock.h"
-#include "weft/sync/cancel_node.h"
+#include "weft/scheduling_group/fiber/cancel_lock.h"
+#include "weft/sync/cancel/cancel_node.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_semaphore.h"
-#include "weft/sync/overtaken_call.h"
 #include "weft/sync/select.h"
-#include "weft/sync/selection.h"
-#include "weft/sync/wait_access.h"
+#include "weft/sync/select/selection.h"
+#include "weft/sync/wait/overtaken_call.h"
+#include "weft/sync/wait/wait_access.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
 

@@ -1,17 +1,17 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What base/check.h and base/log.h need, for model tests: they do not link the base library, whose objects know the
+// What base/report/check.h and base/report/log.h need, for model tests: they do not link the base library, whose objects know the
 // real atomics. A check that fails is a violation like any other.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
-#include "weft/base/check.h"
-#include "weft/base/log.h"
-#include "weft/base/process_exit.h"
-#include "weft/base/test_time.h"
+#include "weft/base/report/check.h"
+#include "weft/base/report/log.h"
+#include "weft/base/thread/process_exit.h"
+#include "weft/base/time/test_time.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::base {

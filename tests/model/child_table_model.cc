@@ -6,8 +6,8 @@
 // while slots of others become free.
 #include <gtest/gtest.h>
 
-#include "weft/sync/cancel_node.h"
-#include "weft/sync/child_table.h"
+#include "weft/sync/cancel/cancel_node.h"
+#include "weft/sync/cancel/child_table.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::synchronization {

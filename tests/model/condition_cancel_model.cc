@@ -13,8 +13,8 @@
 
 #include <mutex>
 
-#include "weft/scheduling_group/cancel_lock.h"
-#include "weft/sync/cancel_node.h"
+#include "weft/scheduling_group/fiber/cancel_lock.h"
+#include "weft/sync/cancel/cancel_node.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/tests/testing/model_atomic.h"
 
 namespace weft::model {

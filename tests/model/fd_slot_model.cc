@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// io/fd_slot.{h,cc}, io/readable_watch.{h,cc} and the loop of io/descriptor_calls.h through all interleavings: readers,
+// io/fd_slot.{h,cc}, io/readable_watch.{h,cc} and the loop of io/reactor/descriptor_calls.h through all interleavings: readers,
 // the worker that polls, watches for bytes and for hang-ups, and somebody who closes. No byte is missed (FD1, RDW2),
 // nothing is called on a number that is closed (FD3), a close ends all waits (FD4), events of a former use do no harm
 // (FD2), and of all that would end a watch one does (FD9, RDW1, RDW5). The kernel is the scenario's; the scheduler, the
@@ -19,13 +19,13 @@
 #include <system_error>
 #include <utility>
 
-#include "weft/io/descriptor_calls.h"
-#include "weft/io/event_handler.h"
-#include "weft/io/fd_slot.h"
-#include "weft/io/hangup_watch.h"
 #include "weft/io/io_result.h"
-#include "weft/io/readable_watch.h"
-#include "weft/io/registration.h"
+#include "weft/io/reactor/descriptor_calls.h"
+#include "weft/io/reactor/event_handler.h"
+#include "weft/io/reactor/fd_slot.h"
+#include "weft/io/reactor/hangup_watch.h"
+#include "weft/io/reactor/readable_watch.h"
+#include "weft/io/reactor/registration.h"
 #include "weft/io/wait_fd.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
@@ -124,7 +124,7 @@ ssize_t ReadCall(int fd, std::uint32_t size) { return sockets[fd]->Read(size); }
 
 }  // namespace
 
-// What io/fd_slot.cc asks the kernel and the reactor for.
+// What io/reactor/fd_slot.cc asks the kernel and the reactor for.
 bool ModelPoolIsOld() { return std::exchange(pool_is_old, false); }
 void ModelClose(int fd) { sockets[fd]->Close(); }
 bool IsReadableNow(int fd) noexcept { return sockets[fd]->IsReadable(); }

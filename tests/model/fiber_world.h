@@ -8,9 +8,9 @@
 #include <functional>
 #include <utility>
 
-#include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/fiber/park.h"
 #include "weft/tests/testing/interleave.h"
-#include "weft/timer/timer_worker.h"
+#include "weft/timer/worker/timer_worker.h"
 
 namespace weft::model {
 

@@ -12,11 +12,11 @@
 #include <utility>
 
 #include "weft/base/ref_ptr.h"
-#include "weft/fiber/future_case.h"
-#include "weft/fiber/future_core.h"
+#include "weft/fiber/future/future_case.h"
+#include "weft/fiber/future/future_core.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/select.h"
-#include "weft/sync/selection.h"
+#include "weft/sync/select/selection.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
 

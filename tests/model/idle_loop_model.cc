@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The idle loop (scheduling_group/idle_loop.h) of workers of several groups that send each other steal requests
+// The idle loop (scheduling_group/idle/idle_loop.h) of workers of several groups that send each other steal requests
 // (notify.h, steal_request.h, idle_groups.h), through all interleavings: the code that the workers run, on queues that
 // are one word each. When nothing moves any more, no stealable fiber waits in a group whose workers are busy while a
 // worker of another one sleeps, whatever group-local fibers wait beside it.
@@ -14,12 +14,12 @@
 #include <functional>
 #include <vector>
 
-#include "weft/base/parker.h"
-#include "weft/scheduling_group/idle_groups.h"
-#include "weft/scheduling_group/idle_loop.h"
-#include "weft/scheduling_group/idle_workers.h"
-#include "weft/scheduling_group/notify.h"
-#include "weft/scheduling_group/steal_request.h"
+#include "weft/base/thread/parker.h"
+#include "weft/scheduling_group/idle/idle_groups.h"
+#include "weft/scheduling_group/idle/idle_loop.h"
+#include "weft/scheduling_group/idle/idle_workers.h"
+#include "weft/scheduling_group/idle/notify.h"
+#include "weft/scheduling_group/idle/steal_request.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {

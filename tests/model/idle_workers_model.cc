@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/idle_workers.h through all interleavings: producers publish work and notify; workers spin, sleep and
+// scheduling_group/idle/idle_workers.h through all interleavings: producers publish work and notify; workers spin, sleep and
 // search once more, as Worker::NextFiber() does. When nothing moves any more no work may be left (no lost wake-up),
 // even if the work published first ends only after the work published last (so a worker that is busy for long does not
 // count as one that will search). Also with one worker that sleeps in the poll for input and output, as in
@@ -13,10 +13,10 @@
 #include <memory>
 #include <string>
 
-#include "weft/base/parker.h"
-#include "weft/scheduling_group/idle_workers.h"
-#include "weft/scheduling_group/local_ring.h"
-#include "weft/scheduling_group/run_queue.h"
+#include "weft/base/thread/parker.h"
+#include "weft/scheduling_group/idle/idle_workers.h"
+#include "weft/scheduling_group/queue/local_ring.h"
+#include "weft/scheduling_group/queue/run_queue.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {

@@ -8,7 +8,7 @@
 
 #include <chrono>
 
-#include "weft/base/parker.h"
+#include "weft/base/thread/parker.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::base {

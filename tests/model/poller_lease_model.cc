@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// io/poller_lease.h through all interleavings: workers go to sleep, in the poll if it is free, and leave it with a
+// io/reactor/poller_lease.h through all interleavings: workers go to sleep, in the poll if it is free, and leave it with a
 // fiber that never ends; busy ones poll without waiting; a thread registers a descriptor; the watchdog runs. At most
 // one worker polls at a time (PL1). When nothing moves any more and a descriptor is registered, no worker sleeps while
 // nobody polls (PL2: the watchdog has woken it), and the watchdog is off (PL3).
@@ -14,7 +14,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "weft/io/poller_lease.h"
+#include "weft/io/reactor/poller_lease.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::io {

@@ -14,7 +14,7 @@
 #include "weft/sync/fiber_latch.h"
 #include "weft/sync/fiber_mutex.h"
 #include "weft/sync/fiber_timed_mutex.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
 

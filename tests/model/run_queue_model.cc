@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/run_queue.h through all interleavings, at capacities 2 and 4: every fiber comes out once, those of
+// scheduling_group/queue/run_queue.h through all interleavings, at capacities 2 and 4: every fiber comes out once, those of
 // one producer in their order, with what the producer wrote to it before; and no thread, wherever it is stopped, keeps
 // another one from pushing or popping.
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <array>
 
-#include "weft/scheduling_group/run_queue.h"
+#include "weft/scheduling_group/queue/run_queue.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {

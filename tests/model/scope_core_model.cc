@@ -11,12 +11,12 @@
 // weak choice (two preemptions would be more than minutes: tools/model_campaign.sh). About 15 s in release.
 #include <gtest/gtest.h>
 
-#include "weft/fiber/scope_core.h"
-#include "weft/fiber/start_fiber.h"
-#include "weft/scheduling_group/cancel_lock.h"
-#include "weft/sync/cancel_node.h"
+#include "weft/fiber/start/scope_core.h"
+#include "weft/fiber/start/start_fiber.h"
+#include "weft/scheduling_group/fiber/cancel_lock.h"
+#include "weft/sync/cancel/cancel_node.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait_access.h"
+#include "weft/sync/wait/wait_access.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // sync/selection.{h,cc} with the cases of a channel (sync/select.h), of sockets (io/select_case.{h,cc}) and of other
-// descriptors (io/fd_case.h, io/wait_fd.cc), through all interleavings: items against hints, closures and
+// descriptors (io/select/fd_case.h, io/wait_fd.cc), through all interleavings: items against hints, closures and
 // cancellations. An item is taken or left in its channel (SL4), no round remembers what another has seen (SL6), a
 // number is closed when its socket is (SCA1), and a closure ends waits for a descriptor (WF3), whether it is selected
 // or not. The kernel never says that a descriptor is ready, so each event is a hint. The scheduler, the timers and the
@@ -17,18 +17,18 @@
 #include <system_error>
 #include <utility>
 
-#include "weft/io/event_handler.h"
-#include "weft/io/fd_case.h"
-#include "weft/io/fd_slot.h"
 #include "weft/io/io_result.h"
-#include "weft/io/registration.h"
-#include "weft/io/select_case.h"
+#include "weft/io/reactor/event_handler.h"
+#include "weft/io/reactor/fd_slot.h"
+#include "weft/io/reactor/registration.h"
+#include "weft/io/select/fd_case.h"
+#include "weft/io/select/select_case.h"
 #include "weft/io/wait_fd.h"
-#include "weft/sync/cancel_node.h"
+#include "weft/sync/cancel/cancel_node.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/select.h"
-#include "weft/sync/selection.h"
+#include "weft/sync/select/selection.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
 
@@ -49,7 +49,7 @@ EventHandler* handler;
 model::Parker* is_registered;
 }  // namespace
 
-// What io/fd_slot.cc, io/select_case.cc and io/wait_fd.cc ask the kernel and the reactor for.
+// What io/reactor/fd_slot.cc, io/select/select_case.cc and io/wait_fd.cc ask the kernel and the reactor for.
 bool ModelPoolIsOld() { return std::exchange(pool_is_old, false); }
 bool ModelNumbersAreOld() { return std::exchange(numbers_are_old, false); }
 void ModelClose(int fd) {

@@ -11,7 +11,7 @@
 #include <shared_mutex>
 
 #include "weft/sync/fiber_shared_mutex.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
 

@@ -10,7 +10,7 @@
 
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_semaphore.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
 

@@ -6,7 +6,7 @@
 // may destroy the lock.
 #include <gtest/gtest.h>
 
-#include "weft/base/spin_lock.h"
+#include "weft/base/thread/spin_lock.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::base {

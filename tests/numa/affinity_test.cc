@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/numa/affinity.h"
+#include "weft/numa/memory/affinity.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/numa/cpu_list.h"
+#include "weft/numa/machine/cpu_list.h"
 
 namespace weft::numa {
 namespace {

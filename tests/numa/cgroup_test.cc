@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/numa/cgroup.h"
+#include "weft/numa/machine/cgroup.h"
 
 #include <gtest/gtest.h>
 

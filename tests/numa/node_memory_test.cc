@@ -3,7 +3,7 @@
 //
 // On any machine; tests/guest/memory_test.cc checks the node where there are several.
 
-#include "weft/numa/node_memory.h"
+#include "weft/numa/memory/node_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include <set>
 #include <vector>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 
 namespace weft::numa {
 namespace {

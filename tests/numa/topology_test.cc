@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/numa/topology.h"
+#include "weft/numa/machine/topology.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/numa/affinity.h"
+#include "weft/numa/memory/affinity.h"
 #include "weft/tests/base/temporary_folder.h"
 
 namespace weft::numa {

@@ -17,7 +17,7 @@
 
 #include "weft/examples/rpc/frame.h"
 #include "weft/fiber/fiber.h"
-#include "weft/io/descriptor.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"

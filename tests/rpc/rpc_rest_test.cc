@@ -19,7 +19,7 @@
 #include "weft/examples/rpc/frame.h"
 #include "weft/examples/rpc/rpc_server.h"
 #include "weft/fiber/fiber.h"
-#include "weft/fiber/run_as_fiber.h"
+#include "weft/fiber/start/run_as_fiber.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/io_result.h"
 #include "weft/io/socket_address.h"

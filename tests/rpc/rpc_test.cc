@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/str_cat.h"
+#include "weft/base/report/str_cat.h"
 #include "weft/examples/rpc/echo_service.h"
 #include "weft/examples/rpc/frame.h"
 #include "weft/examples/rpc/retry_pauses.h"

@@ -31,7 +31,7 @@ import subprocess
 import sys
 import tempfile
 
-LAYERS = ("base", "numa", "context", "scheduling_group", "timer", "sync", "fiber", "io", "observe", "interop")
+LAYERS = ("base", "numa", "context", "scheduling_group", "timer", "sync", "fiber", "io", "net", "interop")
 BEGINS_A_DECLARATION = re.compile(r"(class|struct|template|namespace|TEST|int main|((const|WEFT_\w+) )?[\w:]+(<[\w:]*>)?[&*]? \w+\(.*\) \{ *(//.*)?$)")
 ELLIPSIS = re.compile(r"(^\s*|[{};)] )\.\.\.(?=\s*($|\}|//))")
 
@@ -138,7 +138,7 @@ def main():
 
     samples, offences, headers = [], [], ['"weft/weft.h"']
     for layer in LAYERS:
-        for path in sorted((root / layer).glob("*.h")):
+        for path in sorted((root / layer).rglob("*.h")):
             if any(word in str(path.relative_to(root)) for word in arguments.skip):
                 continue
             of_header = samples_of_header(root, path)

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/counters.h"
+#include "weft/scheduling_group/group/counters.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/fiber/park.h"
 #include "weft/tests/testing/worker_group.h"
 
 namespace weft::scheduling_group {

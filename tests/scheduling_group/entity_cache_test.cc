@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/entity/entity_cache.h"
+#include "weft/scheduling_group/fiber/entity_cache.h"
 
 #include <gtest/gtest.h>
 

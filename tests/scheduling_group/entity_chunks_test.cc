@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-#include "weft/scheduling_group/entity/node_arena.h"
+#include "weft/scheduling_group/fiber/node_arena.h"
 
 namespace weft::scheduling_group {
 namespace {

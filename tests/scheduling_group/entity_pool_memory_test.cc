@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/cpu.h"
-#include "weft/scheduling_group/entity/entity_pool.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
 
 namespace {
 

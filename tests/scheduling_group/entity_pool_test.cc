@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/entity/entity_pool.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "weft/scheduling_group/fiber_factory.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
 
 namespace weft::scheduling_group {
 namespace {

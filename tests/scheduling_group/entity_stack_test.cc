@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "weft/scheduling_group/entity/node_arena.h"
+#include "weft/scheduling_group/fiber/node_arena.h"
 
 namespace weft::scheduling_group {
 namespace {

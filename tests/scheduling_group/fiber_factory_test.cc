@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/fiber_factory.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "weft/scheduling_group/entity/entity_pool.h"
-#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
 
 namespace weft::scheduling_group {
 namespace {

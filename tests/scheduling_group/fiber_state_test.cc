@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/fiber_state.h"
+#include "weft/scheduling_group/fiber/fiber_state.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/global_queue.h"
+#include "weft/scheduling_group/queue/global_queue.h"
 
 #include <gtest/gtest.h>
 

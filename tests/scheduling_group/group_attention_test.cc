@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/group_attention.h"
+#include "weft/scheduling_group/watch/group_attention.h"
 
 #include <gtest/gtest.h>
 

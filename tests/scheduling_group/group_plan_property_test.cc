@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/base/build_mode.h"
+#include "weft/base/report/build_mode.h"
 #include "weft/scheduling_group/plan/group_plan.h"
 
 #include "scheduling_group/group_plan_rules.h"

@@ -3,7 +3,7 @@
 //
 // The protocol is proven in tests/model/hand_off_slot_model.cc. Here: when a spinner takes a fiber, that the processor
 // does what the model takes for granted, and slots in a group of workers.
-#include "weft/scheduling_group/hand_off_slot.h"
+#include "weft/scheduling_group/queue/hand_off_slot.h"
 
 #include <gtest/gtest.h>
 
@@ -15,11 +15,11 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/park.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 
 #include "testing/worker_group.h"
 

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/numa/cpu_list.h"
+#include "weft/numa/machine/cpu_list.h"
 #include "weft/scheduling_group/plan/group_plan.h"
 
 #include "scheduling_group/group_plan_rules.h"

@@ -3,7 +3,7 @@
 
 // On groups that have nothing but a slot.
 
-#include "weft/scheduling_group/neighbour_list.h"
+#include "weft/scheduling_group/idle/neighbour_list.h"
 
 #include <gtest/gtest.h>
 

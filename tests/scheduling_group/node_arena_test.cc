@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/entity/node_arena.h"
+#include "weft/scheduling_group/fiber/node_arena.h"
 
 #include <gtest/gtest.h>
 

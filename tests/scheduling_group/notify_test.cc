@@ -3,7 +3,7 @@
 
 // Whom a push wakes, on two groups without threads.  Through all interleavings: tests/model/idle_loop_model.cc.
 
-#include "weft/scheduling_group/notify.h"
+#include "weft/scheduling_group/idle/notify.h"
 
 #include <gtest/gtest.h>
 

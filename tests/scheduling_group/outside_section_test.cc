@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/outside_section.h"
+#include "weft/scheduling_group/fiber/outside_section.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/parker.h"
+#include "weft/base/thread/parker.h"
 #include "weft/tests/testing/worker_group.h"
 
 namespace weft::scheduling_group {

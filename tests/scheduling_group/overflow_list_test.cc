@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/overflow_list.h"
+#include "weft/scheduling_group/queue/overflow_list.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 
 namespace weft::scheduling_group {
 namespace {

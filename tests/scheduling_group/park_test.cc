@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/fiber/park.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/scheduling_group/current_worker.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 
 #include "testing/worker_group.h"
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/policy_base.h"
+#include "weft/scheduling_group/policy/policy_base.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "weft/scheduling_group/fiber_entity.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
 
 #include "scheduling_group/policy_fixture.h"
 

@@ -3,7 +3,7 @@
 
 // The built-in policies, and two of a user's: one that has fast paths of its own, one that has none.
 
-#include "weft/scheduling_group/policy_dispatch.h"
+#include "weft/scheduling_group/policy/policy_dispatch.h"
 
 #include <gtest/gtest.h>
 

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/fiber_factory.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
 #include "weft/scheduling_group/policy_registry.h"
 
 namespace weft::scheduling_group {

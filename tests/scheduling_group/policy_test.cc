@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/cpu.h"
-#include "weft/scheduling_group/policy_v1.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/scheduling_group/policy/policy_v1.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 
 #include "scheduling_group/policy_fixture.h"

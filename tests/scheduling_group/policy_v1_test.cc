@@ -3,7 +3,7 @@
 //
 // What is v1's own; for the rest see policy_test.cc.
 
-#include "weft/scheduling_group/policy_v1.h"
+#include "weft/scheduling_group/policy/policy_v1.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 //
 // What is v2's own; for the rest see policy_test.cc.
 
-#include "weft/scheduling_group/policy_v2.h"
+#include "weft/scheduling_group/policy/policy_v2.h"
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/scheduling_group/time_slice.h"
+#include "weft/scheduling_group/worker/time_slice.h"
 
 #include "scheduling_group/policy_fixture.h"
 #include "testing/manual_clock.h"

@@ -12,9 +12,9 @@
 #include <thread>
 #include <vector>
 
-#include "weft/scheduling_group/counters.h"
-#include "weft/scheduling_group/fiber_factory.h"
-#include "weft/scheduling_group/park.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/scheduling_group/group/counters.h"
 
 #include "testing/manual_clock.h"
 #include "testing/worker_group.h"

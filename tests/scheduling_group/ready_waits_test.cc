@@ -3,7 +3,7 @@
 
 // Without threads: the test is who pushes and who runs. Through a group: ready_wait_test.cc.
 
-#include "weft/scheduling_group/ready_waits.h"
+#include "weft/scheduling_group/watch/ready_waits.h"
 
 #include <chrono>
 

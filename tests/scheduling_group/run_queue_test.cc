@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/run_queue.h"
+#include "weft/scheduling_group/queue/run_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/overflow_list.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/queue/overflow_list.h"
 
 namespace weft::scheduling_group {
 

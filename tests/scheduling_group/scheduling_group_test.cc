@@ -3,7 +3,7 @@
 //
 // Groups, workers and the door to park, through real threads.
 
-#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
 
 #include <gtest/gtest.h>
 
@@ -19,15 +19,15 @@
 #include <vector>
 
 #include "weft/base/deadline.h"
-#include "weft/base/log.h"
-#include "weft/base/spin_lock.h"
-#include "weft/numa/affinity.h"
-#include "weft/numa/cpu_list.h"
-#include "weft/scheduling_group/counters.h"
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/fiber_factory.h"
-#include "weft/scheduling_group/group_registry.h"
-#include "weft/scheduling_group/time_slice.h"
+#include "weft/base/report/log.h"
+#include "weft/base/thread/spin_lock.h"
+#include "weft/numa/machine/cpu_list.h"
+#include "weft/numa/memory/affinity.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
+#include "weft/scheduling_group/group/counters.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/worker/current_worker.h"
+#include "weft/scheduling_group/worker/time_slice.h"
 
 #include "testing/patience.h"
 #include "testing/worker_group.h"

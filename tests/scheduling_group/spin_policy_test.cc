@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/spin_policy.h"
+#include "weft/scheduling_group/idle/spin_policy.h"
 
 #include <gtest/gtest.h>
 

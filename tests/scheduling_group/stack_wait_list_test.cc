@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/stack_wait_list.h"
+#include "weft/scheduling_group/fiber/stack_wait_list.h"
 
 #include <algorithm>
 #include <atomic>

@@ -3,7 +3,7 @@
 
 // The gate where spawners wait, on a group without threads: the test is its workers.
 
-#include "weft/scheduling_group/start_gate.h"
+#include "weft/scheduling_group/group/start_gate.h"
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
@@ -15,11 +15,11 @@
 #include <string>
 #include <thread>
 
-#include "weft/base/clock.h"
 #include "weft/base/deadline.h"
-#include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/fiber_factory.h"
-#include "weft/scheduling_group/scheduling_group.h"
+#include "weft/base/time/clock.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
 
 #include "testing/policy.h"
 

@@ -4,13 +4,13 @@
 // What a start does at a full queue, by who starts. On a group that notes what it is asked for; the test's thread is
 // the worker.
 
-#include "weft/scheduling_group/start_when_full.h"
+#include "weft/scheduling_group/queue/start_when_full.h"
 
 #include <chrono>
 #include <string>
 #include <vector>
 
-#include "weft/scheduling_group/group_options.h"
+#include "weft/scheduling_group/group/group_options.h"
 
 #include "scheduling_group/policy_fixture.h"
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Groups that send each other steal requests (SG4 in scheduling_group/scheduling_group.h): a fiber that has to wait
+// Groups that send each other steal requests (SG4 in scheduling_group/group/scheduling_group.h): a fiber that has to wait
 // though a neighbour sleeps is run there, whatever else goes on.
 
 #include <gtest/gtest.h>
@@ -15,14 +15,14 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/cpu.h"
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/drain.h"
-#include "weft/scheduling_group/fiber_factory.h"
-#include "weft/scheduling_group/park.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/scheduling_group/group/drain.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/policy_registry.h"
-#include "weft/scheduling_group/scheduling_group.h"
-#include "weft/scheduling_group/worker_team.h"
+#include "weft/scheduling_group/worker/current_worker.h"
+#include "weft/scheduling_group/worker/worker_team.h"
 
 #include "testing/patience.h"
 #include "testing/worker_group.h"

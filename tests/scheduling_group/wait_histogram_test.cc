@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/wait_histogram.h"
+#include "weft/scheduling_group/watch/wait_histogram.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/worker_team.h"
+#include "weft/scheduling_group/worker/worker_team.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -16,10 +16,10 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/slice_monitor.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/scheduling_group/watch/slice_monitor.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 
 #include "testing/worker_group.h"
 

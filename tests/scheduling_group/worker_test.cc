@@ -3,7 +3,7 @@
 //
 // How a worker goes from fiber to fiber. In a group of one, where the order is known.
 
-#include "weft/scheduling_group/worker.h"
+#include "weft/scheduling_group/worker/worker.h"
 
 #include <gtest/gtest.h>
 
@@ -11,9 +11,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/park.h"
-#include "weft/scheduling_group/time_slice.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/scheduling_group/worker/current_worker.h"
+#include "weft/scheduling_group/worker/time_slice.h"
 
 #include "testing/worker_group.h"
 

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "weft/io/file.h"
-#include "weft/io/resolve.h"
+#include "weft/net/resolve.h"
 #include "weft/weft.h"
 
 namespace {

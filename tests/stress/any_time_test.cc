@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Threads call every function for any thread while the runtime starts and ends (RT2 and RT3 in
-// fiber/runtime_instance.h).
+// fiber/runtime/runtime_instance.h).
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/runtime.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/stress/any_time_calls.h"

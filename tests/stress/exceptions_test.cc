@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "weft/base/cpu.h"
-#include "weft/context/context.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/context/switch/context.h"
 #include "weft/fiber/fiber.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_mutex.h"

@@ -26,7 +26,7 @@
 #include <string>
 #include <utility>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_client.h"

@@ -28,15 +28,15 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/log.h"
+#include "weft/base/report/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/runtime.h"
-#include "weft/fiber/unfinished_fibers.h"
-#include "weft/scheduling_group/group_registry.h"
-#include "weft/scheduling_group/outside_section.h"
+#include "weft/fiber/runtime/unfinished_fibers.h"
+#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/group/group_registry.h"
 #include "weft/tests/fiber/runtime_fixture.h"
-#include "weft/timer/timer_worker.h"
+#include "weft/timer/worker/timer_worker.h"
 
 #include "stress/storm.h"
 

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/sync/fiber_barrier.h"
 #include "weft/sync/fiber_blocking_bounded_queue.h"

@@ -18,8 +18,8 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/cpu.h"
-#include "weft/base/log.h"
+#include "weft/base/report/log.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_local.h"

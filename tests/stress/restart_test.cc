@@ -19,7 +19,7 @@
 #include <string>
 #include <thread>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/sync/fiber_event.h"

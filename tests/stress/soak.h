@@ -24,7 +24,7 @@
 #include <random>
 #include <utility>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"

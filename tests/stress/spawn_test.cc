@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/cpu.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/runtime.h"

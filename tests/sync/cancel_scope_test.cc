@@ -18,8 +18,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "weft/base/log.h"
-#include "weft/scheduling_group/time_slice.h"
+#include "weft/base/report/log.h"
+#include "weft/scheduling_group/worker/time_slice.h"
 #include "weft/sync/fiber_barrier.h"
 #include "weft/sync/fiber_blocking_bounded_queue.h"
 #include "weft/sync/fiber_blocking_noncontiguous_buffer.h"
@@ -32,8 +32,8 @@
 #include "weft/sync/fiber_shared_mutex.h"
 #include "weft/sync/fiber_timed_mutex.h"
 #include "weft/sync/synchronized.h"
-#include "weft/sync/wait_access.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 #include "testing/group_fixture.h"
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/sync/child_table.h"
+#include "weft/sync/cancel/child_table.h"
 
 #include <gtest/gtest.h>
 
@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/spin_lock.h"
-#include "weft/scheduling_group/fiber_entity.h"
-#include "weft/scheduling_group/fiber_factory.h"
-#include "weft/sync/cancel_node.h"
+#include "weft/base/thread/spin_lock.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
+#include "weft/sync/cancel/cancel_node.h"
 
 namespace weft::synchronization {
 namespace {

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 
 #include "testing/group_fixture.h"
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 
 #include "testing/group_fixture.h"
 

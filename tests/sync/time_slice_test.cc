@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/time_slice.h by what waits: fibers that never find a reason to wait.
-#include "weft/scheduling_group/time_slice.h"
+// scheduling_group/worker/time_slice.h by what waits: fibers that never find a reason to wait.
+#include "weft/scheduling_group/worker/time_slice.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/scheduling_group/slice_monitor.h"
+#include "weft/scheduling_group/watch/slice_monitor.h"
 #include "weft/sync/fiber_barrier.h"
 #include "weft/sync/fiber_blocking_bounded_queue.h"
 #include "weft/sync/fiber_blocking_noncontiguous_buffer.h"
@@ -29,7 +29,7 @@
 #include "weft/sync/fiber_shared_mutex.h"
 #include "weft/sync/fiber_timed_mutex.h"
 #include "weft/sync/select.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/sync/wait/wait_queue.h"
 
 #include "testing/group_fixture.h"
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/sync/wait_state.h"
+#include "weft/sync/wait/wait_state.h"
 
 #include <gtest/gtest.h>
 

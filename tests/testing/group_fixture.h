@@ -24,14 +24,14 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
-#include "weft/scheduling_group/drain.h"
-#include "weft/scheduling_group/fiber_factory.h"
-#include "weft/scheduling_group/park.h"
-#include "weft/scheduling_group/scheduling_group.h"
-#include "weft/scheduling_group/worker_team.h"
-#include "weft/timer/timer_worker.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/scheduling_group/group/drain.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/worker/worker_team.h"
+#include "weft/timer/worker/timer_worker.h"
 
 #include "testing/patience.h"
 #include "testing/policy.h"

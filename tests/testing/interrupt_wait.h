@@ -8,10 +8,10 @@
 
 #include <mutex>
 
-#include "weft/scheduling_group/cancel_lock.h"
-#include "weft/scheduling_group/park.h"
-#include "weft/sync/cancel_node.h"
-#include "weft/sync/wait_queue.h"
+#include "weft/scheduling_group/fiber/cancel_lock.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/sync/cancel/cancel_node.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::testing {
 

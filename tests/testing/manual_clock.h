@@ -9,7 +9,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "weft/base/clock.h"
+#include "weft/base/time/clock.h"
 
 namespace weft::testing {
 

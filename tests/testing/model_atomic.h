@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// base::Atomic, base::Plain and the fences as the interleaving explorer sees them. base/atomic.h includes this
+// base::Atomic, base::Plain and the fences as the interleaving explorer sees them. base/thread/atomic.h includes this
 // file instead of defining its own under WEFT_MODEL_CHECK.
 //
 // An Atomic<T> has the size and the interface of std::atomic<T>; the explorer keeps the location's history and finds it
@@ -49,7 +49,7 @@ inline void ThreadFence(std::memory_order order) noexcept { model::internal::Fen
 
 inline void FenceAfterReadModifyWrite() noexcept { ThreadFence(std::memory_order_seq_cst); }
 
-// base/asymmetric_fence.h. No compiler changes the order of a model's accesses.
+// base/thread/asymmetric_fence.h. No compiler changes the order of a model's accesses.
 inline void LightFence() noexcept {}
 inline bool HasHeavyFence() noexcept { return true; }
 inline void HeavyFence() noexcept { model::internal::HeavyFence(); }

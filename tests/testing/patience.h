@@ -8,7 +8,7 @@
 #include <chrono>
 #include <thread>
 
-#include "weft/base/build_mode.h"
+#include "weft/base/report/build_mode.h"
 
 namespace weft::testing {
 

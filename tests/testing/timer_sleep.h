@@ -2,15 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TimerSleepUntil: a fiber parks on its own timer node, for tests and benchmarks of the timer layer, which does not
-// know sync. All others sleep by sync/wait_queue.h.
+// know sync. All others sleep by sync/wait/wait_queue.h.
 #ifndef WEFT_TESTS_TESTING_TIMER_SLEEP_H_
 #define WEFT_TESTS_TESTING_TIMER_SLEEP_H_
 
 #include "weft/base/deadline.h"
-#include "weft/scheduling_group/current_worker.h"
-#include "weft/scheduling_group/park.h"
-#include "weft/timer/fire_context.h"
-#include "weft/timer/timer_worker.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/scheduling_group/worker/current_worker.h"
+#include "weft/timer/worker/fire_context.h"
+#include "weft/timer/worker/timer_worker.h"
 
 namespace weft::testing {
 

@@ -16,13 +16,13 @@
 #include <utility>
 #include <vector>
 
-#include "weft/base/parker.h"
-#include "weft/scheduling_group/drain.h"
-#include "weft/scheduling_group/entity/entity_pool.h"
-#include "weft/scheduling_group/fiber_factory.h"
-#include "weft/scheduling_group/park.h"
-#include "weft/scheduling_group/scheduling_group.h"
-#include "weft/scheduling_group/worker_team.h"
+#include "weft/base/thread/parker.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/scheduling_group/group/drain.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/worker/worker_team.h"
 
 #include "testing/policy.h"
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// timer/alarm.h and timer/housekeeping.h through all interleavings: threads that arm timers, or ask for a trim, and the
+// timer/callback/alarm.h and timer/worker/housekeeping.h through all interleavings: threads that arm timers, or ask for a trim, and the
 // timer thread, which takes whatever it sees and goes to sleep. When nothing moves any more nothing may be left (no
 // lost wake-up).
 //
@@ -13,11 +13,11 @@
 #include <algorithm>
 #include <array>
 
-#include "weft/base/atomic.h"
+#include "weft/base/thread/atomic.h"
 #include "weft/tests/testing/interleave.h"
-#include "weft/timer/alarm.h"
-#include "weft/timer/housekeeping.h"
-#include "weft/timer/tick.h"
+#include "weft/timer/callback/alarm.h"
+#include "weft/timer/queue/tick.h"
+#include "weft/timer/worker/housekeeping.h"
 
 namespace weft::timer {
 namespace {

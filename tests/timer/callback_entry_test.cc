@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/timer/callback_entry.h"
+#include "weft/timer/callback/callback_entry.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/spin_lock.h"
+#include "weft/base/thread/spin_lock.h"
 #include "weft/tests/timer/manual_shards.h"
 #include "weft/timer/fiber_timer.h"
 

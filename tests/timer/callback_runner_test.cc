@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/timer/callback_runner.h"
+#include "weft/timer/callback/callback_runner.h"
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "weft/tests/timer/manual_shards.h"
-#include "weft/timer/callback_entry.h"
+#include "weft/timer/callback/callback_entry.h"
 #include "weft/timer/fiber_timer.h"
 
 namespace weft::timer {

@@ -1,12 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/timer/housekeeping.h"
+#include "weft/timer/worker/housekeeping.h"
 
 #include <gtest/gtest.h>
 
-#include "weft/timer/alarm.h"
-#include "weft/timer/tick.h"
+#include "weft/timer/callback/alarm.h"
+#include "weft/timer/queue/tick.h"
 
 namespace weft::timer {
 namespace {

@@ -9,13 +9,13 @@
 #include <cstddef>
 #include <vector>
 
-#include "weft/base/spin_lock.h"
-#include "weft/timer/callback_timer.h"
-#include "weft/timer/fire_context.h"
-#include "weft/timer/shard_set.h"
-#include "weft/timer/tick.h"
-#include "weft/timer/timer_entry.h"
-#include "weft/timer/timer_shard.h"
+#include "weft/base/thread/spin_lock.h"
+#include "weft/timer/callback/callback_timer.h"
+#include "weft/timer/queue/shard_set.h"
+#include "weft/timer/queue/tick.h"
+#include "weft/timer/queue/timer_entry.h"
+#include "weft/timer/queue/timer_shard.h"
+#include "weft/timer/worker/fire_context.h"
 
 #include "testing/manual_clock.h"
 

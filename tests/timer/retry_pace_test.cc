@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/timer/retry_pace.h"
+#include "weft/timer/worker/retry_pace.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/timer/timer_queue.h"
+#include "weft/timer/queue/timer_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-#include "weft/timer/tick.h"
+#include "weft/timer/queue/tick.h"
 
 namespace weft::timer {
 namespace {

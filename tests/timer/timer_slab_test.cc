@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/timer/timer_slab.h"
+#include "weft/timer/queue/timer_slab.h"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -13,8 +13,8 @@
 #include <stdexcept>
 #include <vector>
 
-#include "weft/base/cpu.h"
-#include "weft/timer/timer_entry.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/timer/queue/timer_entry.h"
 
 namespace weft::timer {
 namespace {

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/timer/timer_worker.h"
+#include "weft/timer/worker/timer_worker.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -18,14 +18,14 @@
 #include <thread>
 #include <vector>
 
-#include "weft/base/clock.h"
-#include "weft/base/cpu.h"
 #include "weft/base/deadline.h"
-#include "weft/base/parker.h"
-#include "weft/scheduling_group/current_worker.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/base/thread/parker.h"
+#include "weft/base/time/clock.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/tests/testing/timer_sleep.h"
-#include "weft/timer/tick.h"
-#include "weft/timer/timer_queue.h"
+#include "weft/timer/queue/tick.h"
+#include "weft/timer/queue/timer_queue.h"
 
 #include "testing/group_fixture.h"
 #include "testing/manual_clock.h"

@@ -11,7 +11,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path()
-FILE = "base/spin_lock.h"
+FILE = "base/thread/spin_lock.h"
 
 
 class ModelMutationsTest(unittest.TestCase):
@@ -52,7 +52,7 @@ class ModelMutationsTest(unittest.TestCase):
         self.assertIn("1 of 1 to run", self.said)
 
     def test_what_breaks_nothing_is_not_found(self):
-        self.patch("harmless", "#ifndef WEFT_BASE_SPIN_LOCK_H_", "#ifndef WEFT_BASE_SPIN_LOCK_H_")
+        self.patch("harmless", "#ifndef WEFT_BASE_THREAD_SPIN_LOCK_H_", "#ifndef WEFT_BASE_THREAD_SPIN_LOCK_H_")
         self.assertEqual(self.run_tool(), 1, self.said)
         self.assertIn("NOT FOUND", self.said)
         self.assertEqual(self.run_tool("--skip-unchanged", "0"), 1, self.said)

@@ -30,7 +30,7 @@ case $pic in
   pic) code=-fPIC ;;
   nopic) code=-fno-pie ;;
 esac
-compile "$root/context/context.cc" "$code" "$@"
+compile "$root/context/switch/context.cc" "$code" "$@"
 compile "$root/tests/context/matrix/migration.cc" "$code" "$@"
 compile "$root/tests/context/matrix/main.cc" "$code" "$@"
 libraries="$base -lboost_context -lglog -lpthread"

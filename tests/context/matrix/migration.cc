@@ -15,8 +15,8 @@
 #include <string>
 #include <thread>
 
-#include "weft/base/cpu.h"
-#include "weft/context/context.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/context/switch/context.h"
 #include "weft/context/switch_safe_errno.h"
 
 #include "context/flow.h"

@@ -1,0 +1,54 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/base/report/check.h"
+
+#include <glog/logging.h>
+
+#include <atomic>
+#include <cstdlib>
+
+#include "weft/base/report/log.h"
+
+namespace weft::base {
+
+namespace {
+
+std::atomic<CheckContextHook> context_hook{nullptr};
+
+// A check that fails while the hook or the sink reports another one must not call them again.
+thread_local bool is_reporting = false;
+
+WEFT_TLS_ACCESSOR bool BeginReport() {
+  OpaqueBarrier();
+  if (is_reporting) return false;
+  is_reporting = true;
+  return true;
+}
+
+}  // namespace
+
+// release / acquire in FatalError(): what the caller set up for the hook is visible to it.
+void SetCheckContextHook(CheckContextHook hook) { context_hook.store(hook, std::memory_order_release); }
+
+WEFT_COLD void FatalError(const char* file, int line, const char* function, const std::string& text) {
+  std::string message = text + " (in " + function;
+  if (BeginReport()) {
+    if (CheckContextHook hook = context_hook.load(std::memory_order_acquire)) {
+      std::string context = hook();
+      if (!context.empty()) message += "; " + context;
+    }
+    message += ")";
+    EmitLogLine(LogSeverity::kFatal, file, line, message);
+  } else {
+    message += ")";
+  }
+  if (google::IsGoogleLoggingInitialized()) {
+    google::LogMessageFatal(file, line).stream() << message;  // Aborts, unless the user's failure function returns.
+  } else {
+    log_internal::WriteToStderr('F', file, line, message);
+  }
+  std::abort();
+}
+
+}  // namespace weft::base

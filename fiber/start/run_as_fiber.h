@@ -1,0 +1,97 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// RunAsFiber: runs a function in a fiber, with a runtime around it if there is none. testing.h adds GoogleTest's part.
+// Sample:
+//   weft::fiber::RunAsFiber([] { ... });
+#ifndef WEFT_FIBER_START_RUN_AS_FIBER_H_
+#define WEFT_FIBER_START_RUN_AS_FIBER_H_
+
+#include <cstddef>
+#include <exception>
+
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/runtime.h"
+#include "weft/fiber/this_fiber.h"
+
+namespace weft::fiber {
+
+namespace testing_detail {
+
+// What a test framework wants to know. Set while no test runs.
+struct TestFramework {
+  // Fatal failures that the current test has seen so far.
+  int (*count_fatal_failures)() = nullptr;
+  // In the caller's thread: the fiber has seen a fatal failure.
+  void (*on_fatal_failure_in_fiber)() = nullptr;
+  // The runtime's end has left fibers behind.
+  void (*on_unfinished_fibers)(std::size_t count) = nullptr;
+};
+inline TestFramework test_framework;
+
+// A runtime for as long as it lives, if there is none already.
+class RuntimeInScope {
+ public:
+  RuntimeInScope() : started_(!IsRuntimeRunning()) {
+    if (started_) StartRuntime();
+  }
+  ~RuntimeInScope() {
+    if (!started_) return;
+    const std::size_t unfinished = TerminateRuntime();  // Logs them.
+    if (unfinished != 0 && test_framework.on_unfinished_fibers != nullptr) {
+      test_framework.on_unfinished_fibers(unfinished);
+    }
+  }
+  RuntimeInScope(const RuntimeInScope&) = delete;
+  RuntimeInScope& operator=(const RuntimeInScope&) = delete;
+
+ private:
+  const bool started_;
+};
+
+inline int CountFatalFailures() {
+  return test_framework.count_fatal_failures != nullptr ? test_framework.count_fatal_failures() : 0;
+}
+
+}  // namespace testing_detail
+
+// Calls f() in a fiber and waits for its end; in a fiber, just calls it. Starts a runtime (from the flags) for the call
+// if none runs. Throws what f throws. With testing.h, a fatal failure in f's fiber is one of the caller's thread, too,
+// so that ASSERT_NO_FATAL_FAILURE(RunAsFiber(f)) and HasFatalFailure() see it; unfinished fibers of f fail the test.
+template <class F>
+void RunAsFiber(F&& f) {
+  if (IsRunningInFiberWorker()) {
+    f();
+    return;
+  }
+  const int fatal_failures = testing_detail::CountFatalFailures();
+  std::exception_ptr thrown;
+  {
+    const testing_detail::RuntimeInScope runtime;
+    Fiber({.name = "RunAsFiber"}, [&] {
+      try {
+        f();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+    }).Join();
+  }
+  if (thrown != nullptr) std::rethrow_exception(thrown);
+  if (testing_detail::CountFatalFailures() != fatal_failures)
+    testing_detail::test_framework.on_fatal_failure_in_fiber();
+}
+
+// While one lives every start of a fiber, from anywhere, is refused, for tests. Needs no runtime.
+// Sample:
+//   weft::fiber::RefuseFiberStarts refuse;  if (StartFiberDetached([] { ... })) std::abort();  // it says false
+class RefuseFiberStarts {
+ public:
+  RefuseFiberStarts() { detail::ForbidStarts(); }
+  ~RefuseFiberStarts() { detail::AllowStarts(); }
+  RefuseFiberStarts(const RefuseFiberStarts&) = delete;
+  RefuseFiberStarts& operator=(const RefuseFiberStarts&) = delete;
+};
+
+}  // namespace weft::fiber
+
+#endif  // WEFT_FIBER_START_RUN_AS_FIBER_H_

@@ -1,0 +1,209 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/fiber/start/start_fiber.h"
+
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <span>
+#include <vector>
+
+#include "weft/base/report/check.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/fiber/execution_context.h"
+#include "weft/fiber/fiber_limiter.h"
+#include "weft/scheduling_group/fiber/fiber_factory.h"
+#include "weft/scheduling_group/fiber/group_stacks.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
+
+namespace weft::fiber::detail {
+
+namespace {
+
+using scheduling_group::DiscardFiber;
+using scheduling_group::FiberEntity;
+using scheduling_group::GroupStacks;
+using scheduling_group::SchedulingGroup;
+
+// Each RefuseFiberStarts adds one to `refusals`; this bit refuses plain threads.
+constexpr std::uint32_t kOutsidersRefused = std::uint32_t{1} << 31;
+
+// Smaller ones overflow in the first call into libc.
+constexpr std::size_t kMinStackSize = 16 * 1024;
+constexpr std::size_t kMaxStackSize = GroupStacks::kMaxStackSize;
+
+// There is no group. A test that refuses all starts (RefuseFiberStarts) need not start a runtime.
+void CheckMayRefuse(const char* caller) {
+  if ((refusals.load(std::memory_order_relaxed) & ~kOutsidersRefused) != 0) return;  // As in PlanStart(caller).
+  scheduling_group::CheckMayBeRefused(caller);
+}
+
+// nullptr: no runtime runs, or the caller's has ended. Aborts if there is one without such a group.
+SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
+  SchedulingGroup* const current = scheduling_group::CurrentGroup();
+  if (current != nullptr && current->stopping()) return nullptr;  // Left behind when its runtime ended.
+  if (wanted == kNearestSchedulingGroup && current != nullptr) return current;
+  if (current != nullptr && current->driven() && wanted == static_cast<std::size_t>(current->id())) return current;
+  const std::span<SchedulingGroup* const> groups = scheduling_group::AllGroups();
+  if (groups.empty()) {
+    if (current != nullptr && current->driven() && wanted == kUnspecifiedSchedulingGroup) return current;
+    CheckMayRefuse(caller);
+    return nullptr;
+  }
+  if (wanted == kNearestSchedulingGroup || wanted == kUnspecifiedSchedulingGroup) return scheduling_group::NextGroup();
+  WEFT_CHECK(wanted < groups.size(), caller, ": there is no scheduling group ", wanted, ", only 0 to ",
+             groups.size() - 1);
+  return groups[wanted];
+}
+
+// A plain thread has no nearest group.
+bool WantsAnyGroup(std::size_t wanted) {
+  return wanted == kUnspecifiedSchedulingGroup ||
+         (wanted == kNearestSchedulingGroup && scheduling_group::CurrentWorker() == nullptr);
+}
+
+// A fiber without a context of its own gets its spawner's, `context`.
+void Inherit(FiberEntity* fiber, FiberExecutionContext* context) {
+  fiber->set_execution_context(base::RefPtr<FiberExecutionContext>(context).Leak());
+}
+
+// Dispatch makes the new fiber the next one on the caller's worker, so the caller must be a fiber of that group.
+bool CanDispatchTo(const SchedulingGroup* group) {
+  return scheduling_group::CurrentFiber() != nullptr && scheduling_group::CurrentGroup() == group;
+}
+
+}  // namespace
+
+SchedulingGroup* FindAnyGroup(const char* caller) {
+  SchedulingGroup* const group = scheduling_group::NextGroup();
+  if (WEFT_UNLIKELY(group == nullptr)) CheckMayRefuse(caller);
+  return group;
+}
+
+std::atomic<std::uint32_t> refusals{0};
+
+bool StartIsRefused(const SchedulingGroup* group) {
+  const std::uint32_t found = refusals.load(std::memory_order_relaxed);  // As in PlanStart().
+  if ((found & ~kOutsidersRefused) != 0) return true;
+  if (found == 0 || group == nullptr || group->driven()) return false;  // A FiberLoop is none of the runtime's.
+  // Nor are its fibers, which the runtime's end does not wait for. A fiber whose workers have been told to stop is
+  // refused here, before there is a new fiber that would count as unfinished for a moment.
+  const scheduling_group::WorkerBase* const caller = scheduling_group::CurrentWorker();
+  return caller == nullptr || caller->is_driven || caller->group->stopping();
+}
+
+// relaxed: the thread that forbids also starts, or the two synchronise.
+void ForbidStarts() { refusals.fetch_add(1, std::memory_order_relaxed); }
+void AllowStarts() { refusals.fetch_sub(1, std::memory_order_relaxed); }
+
+void RefuseOutsiders(bool refuse) {
+  // relaxed: TerminateRuntime() waits for all sections then (ST3).
+  if (refuse) {
+    refusals.fetch_or(kOutsidersRefused, std::memory_order_relaxed);
+  } else {
+    refusals.fetch_and(~kOutsidersRefused, std::memory_order_relaxed);
+  }
+}
+
+void CheckStackSizes(const char* caller, const FiberAttributes& attributes) {
+  WEFT_CHECK(attributes.stack_size == 0 || attributes.stack_size >= kMinStackSize, caller, ": a stack of ",
+             attributes.stack_size, " bytes is too small, ", kMinStackSize, " is the least");
+  WEFT_CHECK(attributes.stack_size <= kMaxStackSize, caller, ": a stack of ", attributes.stack_size,
+             " bytes is too large, ", kMaxStackSize, " is the most");
+  WEFT_CHECK(attributes.stack_guard_size == 0 || (attributes.stack_guard_size >= GroupStacks::kMinGuardSize &&
+                                                  attributes.stack_guard_size <= GroupStacks::kMaxGuardSize),
+             caller, ": a stack guard of ", attributes.stack_guard_size, " bytes, must be in ",
+             GroupStacks::kMinGuardSize, "..", GroupStacks::kMaxGuardSize);
+}
+
+StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
+  CheckStackSizes(caller, attributes);
+  StartPlan plan;
+  plan.group = FindGroup(caller, attributes.scheduling_group);
+  const bool some_refused = refusals.load(std::memory_order_relaxed) != 0;  // As in PlanStart(caller).
+  plan.refused = plan.group == nullptr || (WEFT_UNLIKELY(some_refused) && StartIsRefused(plan.group));
+  if (plan.refused) return plan;
+  if (attributes.refuse_if_overloaded) {
+    plan.group = AdmitTo(plan.group, /*any_group=*/WantsAnyGroup(attributes.scheduling_group));
+    plan.refused = plan.group == nullptr;
+    if (plan.refused) return plan;
+  }
+  plan.policy = attributes.launch_policy;
+  plan.options.group_local = attributes.scheduling_group_local;
+  plan.options.name = attributes.name.empty() ? nullptr : attributes.name.c_str();
+  plan.options.stack_size = attributes.stack_size;
+  plan.options.guard_size = attributes.stack_guard_size;
+  plan.options.execution_context = base::RefPtr<FiberExecutionContext>(attributes.execution_context).Leak();
+  plan.context.Own(plan.options.execution_context);
+  return plan;
+}
+
+void ContextReference::Release() noexcept { static_cast<FiberExecutionContext*>(context_)->Release(); }
+
+bool NewFibers::Reserve(std::size_t count) noexcept {
+  try {
+    fibers_.reserve(count);
+  } catch (const std::exception&) {  // bad_alloc, length_error
+    return false;
+  }
+  return true;
+}
+
+void NewFibers::DiscardAll() noexcept {
+  for (FiberEntity* fiber : fibers_) DiscardFiber(fiber);
+  fibers_.clear();
+}
+
+bool NewFibers::Submit(const StartPlan& plan) {
+  auto* context = static_cast<FiberExecutionContext*>(plan.options.execution_context);
+  if (WEFT_LIKELY(context == nullptr)) context = FiberExecutionContext::Current();
+  if (WEFT_UNLIKELY(context != nullptr)) {
+    for (FiberEntity* fiber : fibers_) Inherit(fiber, context);
+  }
+  if (!plan.group->StartBatch(fibers_.data(), fibers_.size())) return false;
+  fibers_.clear();
+  return true;
+}
+
+bool SubmitPlain(SchedulingGroup* group, FiberEntity* fiber) {
+  if (WEFT_UNLIKELY(fiber == nullptr)) return false;
+  // Not FiberExecutionContext::Current(): a fiber's is found at once.
+  const FiberEntity* const spawner = scheduling_group::CurrentFiber();
+  if (WEFT_UNLIKELY(spawner == nullptr) || WEFT_UNLIKELY(spawner->execution_context() != nullptr)) {
+    if (FiberExecutionContext* const context = FiberExecutionContext::Current()) Inherit(fiber, context);
+  }
+  if (WEFT_LIKELY(group->Start(fiber))) return true;
+  DiscardFiber(fiber);
+  return false;
+}
+
+bool Submit(StartPlan& plan, FiberEntity* fiber) {
+  if (WEFT_UNLIKELY(fiber == nullptr)) return false;
+  plan.context.GiveAway();  // ST2
+  FiberExecutionContext* const context = FiberExecutionContext::Current();
+  if (WEFT_UNLIKELY(context != nullptr) && plan.options.execution_context == nullptr) Inherit(fiber, context);
+  if (WEFT_UNLIKELY(plan.made != nullptr)) plan.made(plan.made_argument, fiber);
+  if (plan.policy == Launch::Dispatch && CanDispatchTo(plan.group)) {
+    scheduling_group::RunInsteadOfCurrent(fiber);
+    return true;
+  }
+  if (WEFT_LIKELY(plan.group->Start(fiber))) return true;
+  // A cancellation may be in its chain until it is discarded, under the lock of its word (CN4).
+  DiscardFiber(fiber);
+  return false;
+}
+
+void ParkForGoodIfGroupStops() {
+  const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
+  if (worker == nullptr || worker->is_driven || worker->current == nullptr || !worker->group->stopping()) return;
+  scheduling_group::FiberEntity* const self = worker->current;
+  scheduling_group::PrepareToPark(self);
+  scheduling_group::ParkPrepared(self);
+}
+
+void FailEmptyCallable(const char* caller) { WEFT_FATAL(caller, ": the function to run is empty"); }
+
+}  // namespace weft::fiber::detail

@@ -1,0 +1,289 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Http2Session: what users of streams call. The reader and the writer: http2_session_io.cc.
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstring>
+
+#include "weft/base/report/check.h"
+#include "weft/interop/http2/http2_callbacks.h"
+#include "weft/interop/http2/http2_session.h"
+#include "weft/interop/http2_error.h"
+#include "weft/sync/fiber_cancelled.h"
+
+namespace weft::interop {
+
+namespace {
+
+constexpr std::uint32_t kUsualWindow = 65'535;
+
+const std::uint8_t* Bytes(std::string_view text) { return reinterpret_cast<const std::uint8_t*>(text.data()); }
+
+}  // namespace
+
+Http2Session::Http2Session(Side side, const Http2Transport& transport, const Http2Options& options)
+    : side_(side),
+      options_(options),
+      transport_(transport),
+      in_vain_(options.max_resets, options.resets_per_second),
+      empty_(options.max_empty_frames, options.empty_frames_per_second),
+      empty_frames_(side == Side::kServer ? NGHTTP2_CLIENT_MAGIC_LEN : 0) {
+  WEFT_CHECK(options.stream_window <= NGHTTP2_MAX_WINDOW_SIZE && options.connection_window <= NGHTTP2_MAX_WINDOW_SIZE &&
+                 options.send_buffer > 0 && options.max_concurrent_streams > 0,
+             "Http2Options: a limit that cannot be");
+  const bool is_server = side == Side::kServer;
+  const auto make = is_server ? &nghttp2_session_server_new3 : &nghttp2_session_client_new3;
+  WEFT_CHECK(frame_room_.MakeSession(make, &session_, Callbacks::Table(), this, Callbacks::Options()) == 0,
+             "Http2Session: no memory");
+  const nghttp2_settings_entry first =
+      is_server ? nghttp2_settings_entry{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, options.max_concurrent_streams}
+                : nghttp2_settings_entry{NGHTTP2_SETTINGS_ENABLE_PUSH, 0};
+  const nghttp2_settings_entry settings[] = {first,
+                                             {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, options.stream_window},
+                                             {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, options.max_header_list}};
+  static_cast<void>(nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, std::size(settings)));
+  const auto window = static_cast<std::int32_t>(std::max(options.connection_window, kUsualWindow));
+  static_cast<void>(nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, window));
+}
+
+Http2Session::~Http2Session() {
+  while (!streams_.empty()) {
+    Http2Stream* const stream = &*streams_.begin();
+    streams_.erase(stream);
+    stream->Release();
+  }
+  frame_room_.Wake();
+  nghttp2_session_del(session_);
+}
+
+void Http2Session::Enter(Http2Stream& stream) {
+  stream.AddRef();  // H2S6
+  streams_.push_back(&stream);
+}
+
+void Http2Session::Leave(Http2Stream& stream, std::error_code error) {
+  stream.gone = true;
+  Close(stream, error);
+  stream.out.Clear();
+  OnGone(stream);
+  streams_.erase(&stream);
+  stream.Release();
+}
+
+void Http2Session::Close(Http2Stream& stream, std::error_code error) {
+  if (stream.closed) return;
+  stream.closed = true;
+  stream.error = error;
+  if (!stream.end_received) DropUnread(stream);
+  stream.changed.notify_all();  // H2S5
+  OnClosed(stream);
+}
+
+void Http2Session::CloseAll(std::error_code error) {
+  for (Http2Stream& stream : streams_) {
+    if (!stream.closed) Close(stream, TakeBack(stream) ? make_error_code(Http2Errc::kNotBegun) : error);
+  }
+}
+
+// nghttp2 opens a stream when it makes the bytes of the request's header fields, and has no user data of it before. A
+// reset by then takes them out of its queue, so the writer, which may go on for a while, sends nothing of it.
+bool Http2Session::TakeBack(Http2Stream& stream) {
+  return side_ == Side::kClient && nghttp2_session_get_stream_user_data(session_, stream.id) == nullptr &&
+         nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_CANCEL) == 0;
+}
+
+void Http2Session::DropUnread(Http2Stream& stream) {
+  const std::size_t unread = stream.unread();
+  GiveBack(stream, unread);
+  stream.SkipIn(unread);
+  std::string().swap(stream.in);
+}
+
+void Http2Session::GiveBack(Http2Stream& stream, std::size_t bytes) {
+  if (bytes == 0 || ended_) return;
+  if (stream.gone) {
+    static_cast<void>(nghttp2_session_consume_connection(session_, bytes));
+  } else {
+    static_cast<void>(nghttp2_session_consume(session_, stream.id, bytes));
+  }
+}
+
+std::error_code Http2Session::Wait(Lock& lock, FiberConditionVariable& condition, Deadline deadline) {
+  try {
+    if (condition.wait(lock, deadline) == std::cv_status::timeout) return std::make_error_code(std::errc::timed_out);
+  } catch (const FiberCancelled&) {
+    return std::make_error_code(std::errc::operation_canceled);  // As calls of io/ do; the next wait throws again.
+  }
+  return {};
+}
+
+Deadline Http2Session::OwnOr(Deadline deadline) const {
+  return deadline.is_none() && options_.stream_timeout.count() > 0 ? Deadline(options_.stream_timeout) : deadline;
+}
+
+io::IoResult Http2Session::Read(Http2Stream& stream, void* data, std::size_t size, Deadline deadline) {
+  if (size == 0) return {};
+  deadline = OwnOr(deadline);
+  Lock lock(mutex_);
+  for (std::error_code late; stream.unread() == 0; late = Wait(lock, stream.changed, deadline)) {
+    if (stream.end_received) return {};
+    if (stream.closed) return {0, stream.error};
+    if (late) {
+      stream.io_failed = true;
+      return {0, late};
+    }
+  }
+  const std::size_t taken = TakeIn(stream, data, size);
+  Flush(lock);
+  return {taken, {}};
+}
+
+std::size_t Http2Session::TakeIn(Http2Stream& stream, void* data, std::size_t size) {
+  const std::size_t taken = std::min(size, stream.unread());
+  std::memcpy(data, stream.in.data() + stream.in_begin, taken);
+  stream.SkipIn(taken);
+  GiveBack(stream, taken);
+  return taken;
+}
+
+std::size_t Http2Session::RoomIn(const Http2Stream& stream) const {
+  return options_.send_buffer - std::min(options_.send_buffer, stream.unsent());
+}
+
+io::IoResult Http2Session::Write(Http2Stream& stream, const void* data, std::size_t size, Deadline deadline) {
+  return WritePieces(stream, size, deadline, [&](std::size_t begin, std::size_t taken) {
+    PutOut(stream, {static_cast<const char*>(data) + begin, taken});
+  });
+}
+
+io::IoResult Http2Session::Write(Http2Stream& stream, const NoncontiguousBuffer& body, Deadline deadline) {
+  return WritePieces(stream, body.ByteSize(), deadline, [&](std::size_t begin, std::size_t taken) {
+    stream.out.Append(body.Slice(begin, taken));
+    Resume(stream);
+  });
+}
+
+template <class Put>
+io::IoResult Http2Session::WritePieces(Http2Stream& stream, std::size_t size, Deadline deadline, const Put& put_out) {
+  deadline = OwnOr(deadline);
+  io::IoResult put;
+  std::error_code late;
+  Lock lock(mutex_);
+  for (;;) {
+    put.error = WhyNotWritable(stream);
+    if (put.error) return put;
+    if (stream.has_no_body) return {size, {}};
+    const std::size_t taken = std::min(size - put.bytes, RoomIn(stream));
+    if (taken != 0) {
+      put_out(put.bytes, taken);
+      put.bytes += taken;
+      Flush(lock);  // It may release the mutex, and may have made room.
+    }
+    if (put.bytes == size) return put;
+    if (stream.closed || RoomIn(stream) != 0) continue;
+    if (late) {
+      stream.io_failed = true;
+      put.error = late;
+      return put;
+    }
+    late = Wait(lock, stream.changed, deadline);
+  }
+}
+
+void Http2Session::PutOut(Http2Stream& stream, std::string_view bytes) {
+  stream.out.AppendCopy(bytes);
+  Resume(stream);
+}
+
+void Http2Session::Resume(Http2Stream& stream) {
+  if (!stream.deferred) return;
+  stream.deferred = false;
+  static_cast<void>(nghttp2_session_resume_data(session_, stream.id));  // H2S3
+}
+
+std::error_code Http2Session::WhyNotWritable(const Http2Stream& stream) {
+  if (stream.closed && stream.error) return stream.error;
+  // An answer without a body may have gone out whole already.
+  if (!stream.has_sent_fields || stream.end_wanted || (stream.closed && !stream.has_no_body)) {
+    return Http2Errc::kWrongOrder;
+  }
+  return {};
+}
+
+std::error_code Http2Session::PutEnd(Http2Stream& stream, const Http2Headers& trailers) {
+  if (std::error_code error = WhyNotWritable(stream)) return error;
+  if (!MayBeSent(trailers)) return Http2Errc::kBadField;
+  stream.out_trailers = trailers;
+  stream.end_wanted = true;
+  Resume(stream);
+  return {};
+}
+
+std::error_code Http2Session::End(Http2Stream& stream, const Http2Headers& trailers) {
+  Lock lock(mutex_);
+  if (std::error_code error = PutEnd(stream, trailers)) return error;
+  Flush(lock);
+  return {};
+}
+
+bool Http2Session::MayBeSent(const Http2Headers& fields, std::span<const Http2Field> first) {
+  std::size_t bytes = fields.bytes();
+  for (const Http2Field& field : first) bytes += 32 + field.name.size() + field.value.size();
+  if (bytes > kMaxFields) return false;
+  for (const Http2Field field : fields) {
+    if (!MayBeSent(field)) return false;
+  }
+  return true;
+}
+
+bool Http2Session::MayBeSent(const Http2Field& field) {
+  if (field.name.empty() || field.name[0] == ':') return false;
+  if (nghttp2_check_header_name(Bytes(field.name), field.name.size()) == 0) return false;
+  if (nghttp2_check_header_value_rfc9113(Bytes(field.value), field.value.size()) == 0) return false;
+  for (const std::string_view forbidden :
+       {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}) {
+    if (field.name == forbidden) return false;
+  }
+  return field.name != "te" || field.value == "trailers";
+}
+
+std::error_code Http2Session::SubmitFields(Http2Stream& stream, std::span<const Http2Field> first,
+                                           const Http2Headers& rest, bool body) {
+  if (!MayBeSent(rest, first)) return Http2Errc::kBadField;
+  const FieldList list(first, rest);
+  nghttp2_data_provider provider{.source = {.ptr = &stream}, .read_callback = &Callbacks::ReadBody};
+  const nghttp2_data_provider* const data = body ? &provider : nullptr;
+  if (side_ == Side::kServer) {
+    if (nghttp2_submit_response(session_, stream.id, list.data(), list.size(), data) != 0) {
+      return Http2Errc::kWrongOrder;
+    }
+  } else {
+    const std::int32_t id = nghttp2_submit_request(session_, nullptr, list.data(), list.size(), data, &stream);
+    if (id < 0) return Http2Errc::kNotBegun;  // There are no more numbers.
+    stream.id = id;
+  }
+  stream.has_sent_fields = true;
+  if (!body) {
+    stream.has_no_body = true;
+    if (side_ == Side::kClient) stream.end_wanted = true;
+  }
+  return {};
+}
+
+void Http2Session::SubmitReset(Http2Stream& stream, std::uint32_t code, std::error_code error) {
+  if (!stream.gone && !ended_) {
+    static_cast<void>(nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, code));
+  }
+  Close(stream, error);
+}
+
+void Http2Session::SubmitPing(std::uint64_t number) {
+  empty_.GiveBack(1);  // For its answer.
+  std::uint8_t opaque[8];
+  std::memcpy(opaque, &number, sizeof(opaque));
+  static_cast<void>(nghttp2_submit_ping(session_, NGHTTP2_FLAG_NONE, opaque));
+}
+
+}  // namespace weft::interop

@@ -1,0 +1,180 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/io/reactor/reactor.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "weft/base/fiber_clock.h"
+#include "weft/base/report/check.h"
+#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/group/driven_groups.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/sync/wait/wait_queue.h"
+
+namespace weft::io {
+
+using scheduling_group::SchedulingGroup;
+
+Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
+  SchedulingGroup* group = scheduling_group::CurrentGroup();
+  WEFT_CHECK(group != nullptr, "Reactor::OfCurrentGroup: the caller is not a fiber");
+  if (auto* poller = group->idle_poller()) [[likely]] {
+    return static_cast<Reactor*>(poller);
+  }
+  static std::mutex mutex;
+  std::lock_guard guard(mutex);
+  if (auto* poller = group->idle_poller()) return static_cast<Reactor*>(poller);
+  std::unique_ptr<EpollEngine> engine = EpollEngine::Make(error);
+  std::unique_ptr<Reactor> reactor;
+  if (engine != nullptr) reactor.reset(new Reactor(group, std::move(engine)));
+  if (reactor == nullptr || !PollWatchdog::Add(reactor.get(), &reactor->watchdog_, error)) {
+    // EPERM from epoll_ctl() means that the descriptor is a file, from accept() that a firewall took the connection.
+    if (*error == std::errc::operation_not_permitted) *error = std::make_error_code(std::errc::function_not_supported);
+    return nullptr;
+  }
+  Reactor* made = reactor.get();
+  WEFT_CHECK(group->SetIdlePoller(std::move(reactor)), "Reactor: the group has another poller");
+  return made;
+}
+
+Reactor::Reactor(SchedulingGroup* group, std::unique_ptr<EpollEngine> engine)
+    : group_(group), engine_(std::move(engine)), forks_(scheduling_group::DrivenGroups::Forks()) {}
+
+bool Reactor::IsTheParents() const noexcept { return scheduling_group::DrivenGroups::Forks() != forks_; }
+
+Reactor::~Reactor() {
+  if (watchdog_ >= 0) PollWatchdog::Remove(watchdog_);
+}
+
+std::error_code Reactor::Add(int fd, std::uint32_t events, EventHandler* handler) {
+  if (const std::error_code error = engine_->Add(fd, events, handler)) return error;
+  if (lease_.Registered([this] { return SomebodySleeps(); })) StartWatchdog(kNoPollerFor);
+  return {};
+}
+
+void Reactor::Remove(int fd) noexcept {
+  if (IsTheParents()) return;  // RE4
+  engine_->Remove(fd);
+  lease_.Unregistered();
+}
+
+namespace {
+
+// RG1, RG3.
+bool Serves(const Reactor* reactor) {
+  if (reactor == nullptr || reactor->is_left()) return false;
+  const SchedulingGroup* const own = scheduling_group::CurrentGroup();
+  return reactor->group() == own || (own != nullptr && !own->driven() && !reactor->group()->driven());
+}
+
+}  // namespace
+
+std::error_code Registration::Set(int fd, std::uint32_t events, EventHandler* handler) {
+  std::error_code error;
+  Reactor* former = reactor_.load(std::memory_order_relaxed);
+  Reactor* reactor = Serves(former) ? former : Reactor::OfCurrentGroup(&error);
+  if (reactor == nullptr) return error;
+  if (reactor == former) {
+    error = former->engine_->Modify(fd, events, handler);
+    if (!error) return error;
+    former->lease_.Unregistered();  // RG2: close(2) has removed it.
+    reactor_.store(former = nullptr, std::memory_order_relaxed);
+    // Any other error: the number belongs to something that cannot be waited for, or to nothing.
+    if (error != std::errc::no_such_file_or_directory) return error;
+    reactor = Reactor::OfCurrentGroup(&error);
+    if (reactor == nullptr) return error;
+  }
+  if ((error = reactor->Add(fd, events, handler))) return error;
+  if (former != nullptr && former != reactor) former->Remove(fd);
+  reactor_.store(reactor, std::memory_order_relaxed);
+  return {};
+}
+
+bool Registration::Remove(int fd) noexcept {
+  Reactor* const reactor = reactor_.exchange(nullptr, std::memory_order_relaxed);
+  if (reactor != nullptr) reactor->Remove(fd);
+  return reactor != nullptr;
+}
+
+bool Registration::is_served() const noexcept { return Serves(reactor_.load(std::memory_order_relaxed)); }
+
+Reactor::Counts Reactor::counts() const noexcept {
+  return {.waits = waits_.load(std::memory_order_relaxed),
+          .polls = polls_.load(std::memory_order_relaxed),
+          .events = events_.load(std::memory_order_relaxed),
+          .watchdog_wakes = watchdog_wakes_.load(std::memory_order_relaxed),
+          .descriptors = lease_.waited_for()};
+}
+
+void Reactor::TryPoll() {
+  if (!lease_.TryEnter()) return;
+  found_ = engine_->Wait(/*block=*/false);
+  polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  LeaveAfterDispatch();
+}
+
+void Reactor::PollIfDue(std::chrono::steady_clock::time_point now) {
+  // relaxed: a heuristic.
+  const auto polled_at = polled_at_.load(std::memory_order_relaxed);
+  const auto now_ticks = now.time_since_epoch().count();
+  if (std::chrono::steady_clock::duration(now_ticks - polled_at) < SchedulingGroup::kPollEvery) return;
+  polled_at_.store(now_ticks, std::memory_order_relaxed);
+  TryPoll();
+}
+
+bool Reactor::TryEnter() { return lease_.TryEnter(); }
+
+void Reactor::Wait() {
+  waits_.store(waits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  find_later_ = base::HasTestTime();
+  if (find_later_) {
+    engine_->AwaitEvents();
+  } else {
+    found_ = engine_->Wait(/*block=*/true);
+  }
+}
+
+bool Reactor::HasEvents() { return lease_.waited_for() != 0 && !IsTheParents() && engine_->HasEvents(); }
+
+void Reactor::LeaveAfterDispatch() {
+  if (std::exchange(find_later_, false)) found_ = engine_->Wait(/*block=*/false);
+  synchronization::WaitList claimed;
+  for (std::size_t i = 0; i < found_; ++i) {
+    const EpollEngine::Event event = engine_->event(i);
+    if (event.tag != nullptr) static_cast<EventHandler*>(event.tag)->OnEvents(event.events, &claimed);
+  }
+  if (found_ != 0) events_.store(events_.load(std::memory_order_relaxed) + found_, std::memory_order_relaxed);
+  found_ = 0;
+  if (lease_.Leave([this] { return SomebodySleeps(); })) StartWatchdog(kNoPollerFor);
+  if (!claimed.empty()) synchronization::WakeAll(&claimed);
+}
+
+void Reactor::Interrupt() {
+  if (IsTheParents()) return;  // RE4
+  engine_->Interrupt();
+}
+
+void Reactor::StartWatchdog(std::chrono::nanoseconds after) { PollWatchdog::Start(watchdog_, after); }
+
+void Reactor::OnWatchdog() {
+  switch (lease_.OnWatchdog([this] { return SomebodySleeps(); })) {
+    case PollerLease::WatchdogResult::kOff:
+      watchdog_after_ = kNoPollerFor;
+      return;
+    case PollerLease::WatchdogResult::kGoOn:
+      watchdog_after_ = std::min(watchdog_after_ * 2, kNoPollerForAtMost);
+      break;
+    case PollerLease::WatchdogResult::kWakeAndGoOn:
+      watchdog_after_ = kNoPollerFor;
+      watchdog_wakes_.fetch_add(1, std::memory_order_relaxed);
+      const scheduling_group::OutsideSection section;  // The group is closed after its runtime has ended.
+      if (!group_->stopping()) group_->WakeToPoll();
+      break;
+  }
+  StartWatchdog(watchdog_after_);
+}
+
+}  // namespace weft::io

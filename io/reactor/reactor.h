@@ -1,0 +1,111 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Reactor: waits for the descriptors of a scheduling group's fibers. A group gets it at the first wait, and keeps it.
+//
+//     descriptors (io/reactor/fd_slot.h, io/wait_fd.h)
+//        |  Registration                         any thread
+//        v
+//     EpollEngine
+//        |  Wait                                 the worker that polls (io/reactor/poller_lease.h)
+//        v
+//     EventHandler::OnEvents  ->  waiters are claimed  ->  WakeAll: one wake-up pass for all
+//
+// Invariants
+//   RE1  No worker is blocked in the engine while its group has fibers that it could run. A worker waits there only
+//        after it has announced its sleep and found nothing (IW1), and a thread that claims it interrupts it.
+//   RE2  An idle process makes no wake-ups: the wait has no time-out, since timer/ handles deadlines.
+//   RE3  Input and output do not starve behind ready fibers: a worker that is never idle polls every 20 us
+//        (SchedulingGroup::kPollEvery). Nor the reverse: a fiber that is woken queues behind the ready ones.
+//   RE4  A forked child never touches its parent's engine, since it shares epoll's registrations with the parent. So it
+//        may close its copies of descriptors, as destructors do at exit(). If it may start a runtime, its groups make
+//        engines of their own (RT6 in fiber/runtime/retired_groups.h).
+#ifndef WEFT_IO_REACTOR_REACTOR_H_
+#define WEFT_IO_REACTOR_REACTOR_H_
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <system_error>
+
+#include "weft/io/reactor/epoll_engine.h"
+#include "weft/io/reactor/event_handler.h"
+#include "weft/io/reactor/poll_watchdog.h"
+#include "weft/io/reactor/poller_lease.h"
+#include "weft/io/reactor/registration.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/idle/idle_poller.h"
+
+namespace weft::io {
+
+class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog::Client {
+ public:
+  // How long a worker may sleep while none polls; the watchdog checks less often while workers poll.
+  static constexpr std::chrono::microseconds kNoPollerFor{100};
+  static constexpr std::chrono::microseconds kNoPollerForAtMost{400};
+
+  // A fiber. The reactor of its worker's group. nullptr: the system refuses what it needs, and *error says why. A
+  // filter's operation_not_permitted, which means something else for a descriptor, becomes function_not_supported.
+  static Reactor* OfCurrentGroup(std::error_code* error);
+  ~Reactor() override;
+
+  // Statistics.
+  struct Counts {
+    std::uint64_t waits = 0;           // workers that went to sleep in the poll
+    std::uint64_t polls = 0;           // polls that did not wait
+    std::uint64_t events = 0;          // reported in all
+    std::uint64_t watchdog_wakes = 0;  // sleepers woken because none polled
+    std::uint32_t descriptors = 0;     // registered now
+  };
+  Counts counts() const noexcept;
+  scheduling_group::SchedulingGroup* group() const noexcept { return group_; }
+  // Any thread. The runtime has stopped the group's workers, perhaps for ever, so waiters must not rely on it.
+  bool is_left() const noexcept { return group_->stopping(); }
+
+  // --- By the workers: idle_poller.h ---
+  void TryPoll() override;
+  void PollIfDue(std::chrono::steady_clock::time_point now) override;
+  [[nodiscard]] bool TryEnter() override;
+  void Wait() override;
+  void LeaveAfterDispatch() override;
+  int descriptor() const noexcept override { return engine_->descriptor(); }
+  bool HasEvents() override;
+  void Interrupt() override;
+
+ private:
+  friend class Registration;
+
+  Reactor(scheduling_group::SchedulingGroup* group, std::unique_ptr<EpollEngine> engine);
+
+  [[nodiscard]] std::error_code Add(int fd, std::uint32_t events, EventHandler* handler);
+  void Remove(int fd) noexcept;
+
+  // Whether a parent process made it (RE4).
+  bool IsTheParents() const noexcept;
+  bool SomebodySleeps() const { return !group_->idle_workers().sleepers().Empty(); }
+  void Leave();
+  void OnWatchdog() override;
+  void StartWatchdog(std::chrono::nanoseconds after);
+
+  scheduling_group::SchedulingGroup* const group_;
+  const std::unique_ptr<EpollEngine> engine_;
+  const unsigned forks_;  // the forks that had made this process when it was made
+  int watchdog_ = -1;
+  std::chrono::microseconds watchdog_after_{kNoPollerFor};  // used by the watchdog only
+  PollerLease lease_;
+  // Used by the lease's holder only, both.
+  std::size_t found_ = 0;
+  bool find_later_ = false;  // under a test clock
+  std::atomic<std::chrono::steady_clock::rep> polled_at_{0};
+
+  // The holder writes them. relaxed: statistics.
+  std::atomic<std::uint64_t> waits_{0};
+  std::atomic<std::uint64_t> polls_{0};
+  std::atomic<std::uint64_t> events_{0};
+  std::atomic<std::uint64_t> watchdog_wakes_{0};
+};
+
+}  // namespace weft::io
+
+#endif  // WEFT_IO_REACTOR_REACTOR_H_

@@ -1,0 +1,82 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// GroupStacks: the stacks of a group's fibers. One pool has those of the group's size; custom pools, made on first use
+// and kept, serve fibers that ask for another size or guard.
+//
+// A group marks each record_every-th stack that its pool hands out (context/stack/stack_mark.h), and keeps the largest use.
+// Sizes and guards of custom pools are rounded up to powers of two, so that many sizes share few pools.
+//
+// Invariants
+//   CP1  A custom stack has at least the requested size and less than twice it, or kMinStackSize; likewise its guard
+//        (kMinGuardSize).
+//   CP2  The same rounded size and guard always give the same pool.
+// Any thread.
+#ifndef WEFT_SCHEDULING_GROUP_FIBER_GROUP_STACKS_H_
+#define WEFT_SCHEDULING_GROUP_FIBER_GROUP_STACKS_H_
+
+#include <array>
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <mutex>
+
+#include "weft/context/stack/stack_pool.h"
+
+namespace weft::scheduling_group {
+
+class GroupStacks {
+ public:
+  static constexpr std::size_t kMinStackSize = std::size_t{1} << 14;
+  static constexpr std::size_t kMaxStackSize = std::size_t{1} << 30;
+  static constexpr std::size_t kMinGuardSize = std::size_t{1} << 12;
+  static constexpr std::size_t kMaxGuardSize = std::size_t{1} << 24;
+
+  // `options`: of the group's pool; custom pools differ in sizes only. record_every: 0: never.
+  explicit GroupStacks(const context::StackPool::Options& options, std::size_t record_every = 0)
+      : record_every_(record_every), options_(options), pool_(options) {}
+  GroupStacks(const GroupStacks&) = delete;
+  GroupStacks& operator=(const GroupStacks&) = delete;
+  ~GroupStacks();
+
+  context::StackPool& pool() noexcept { return pool_; }
+  // guard_bytes 0: the group's guard. nullptr: no memory for the pool. Aborts beyond the largest sizes.
+  context::StackPool* OfSize(std::size_t bytes, std::size_t guard_bytes);
+
+  // --- Of the group's pool ---
+
+  std::size_t record_every() const noexcept { return record_every_; }
+  // While the group has no fibers. From now on each N-th is recorded; what has been is forgotten.
+  void RecordAnew(std::size_t every) noexcept {
+    record_every_ = every;
+    high_water_.store(0, std::memory_order_relaxed);
+  }
+  // A stack that is marked. nullptr: memory is exhausted. It is released to the pool after Measure().
+  void* AcquireMarked();
+  // Also one that is not marked, which it ignores.
+  void Measure(const void* top) noexcept;
+  // Bytes that a marked stack was used to, at most, so far; 0: none has come back.
+  std::size_t high_water() const noexcept { return high_water_.load(std::memory_order_relaxed); }
+
+  // StackPool::Trim() of all pools; custom pools keep no warm stacks.
+  std::size_t Trim(std::size_t keep_warm);
+
+ private:
+  // Index 0 stands for the group's guard.
+  static constexpr std::size_t kGuards = 1 + std::bit_width(kMaxGuardSize / kMinGuardSize);
+  static constexpr std::size_t kSizes = std::bit_width(kMaxStackSize / kMinStackSize);
+
+  context::StackPool* Make(std::atomic<context::StackPool*>& place, std::size_t bytes, std::size_t guard_bytes);
+
+  std::size_t record_every_;
+  std::atomic<std::size_t> high_water_{0};
+  const context::StackPool::Options options_;
+  context::StackPool pool_;
+  // Indexed by log2(size / kMinStackSize) and by log2(guard / kMinGuardSize) + 1.
+  std::array<std::atomic<context::StackPool*>, kSizes * kGuards> custom_{};
+  std::mutex making_;  // held while a pool is made, over a system call
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_FIBER_GROUP_STACKS_H_

@@ -1,0 +1,64 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/scheduling_group/fiber/lost_fibers.h"
+
+#include <atomic>
+#include <new>
+
+#include "weft/base/report/check.h"
+#include "weft/base/report/log.h"
+#include "weft/base/thread/process_exit.h"
+#include "weft/scheduling_group/fiber/describe_fiber.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+constinit std::atomic<std::size_t> lost{0};
+constinit std::atomic<std::uint64_t> runtimes_that_left_some{0};
+
+}  // namespace
+
+void LostFibers::Add(std::size_t unfinished) noexcept {
+  lost.fetch_add(unfinished, std::memory_order_relaxed);
+  // release: the groups' marks. Pairs with the acquire in runtimes().
+  runtimes_that_left_some.fetch_add(1, std::memory_order_release);
+}
+
+std::uint64_t LostFibers::runtimes() noexcept { return runtimes_that_left_some.load(std::memory_order_acquire); }
+
+bool LostFibers::Has(const FiberEntity* fiber) noexcept {
+  if (!Any()) return false;
+  const SchedulingGroup* const group = fiber->group();
+  return group != nullptr && group->abandoned();
+}
+
+WEFT_COLD void LostFibers::Fail(const char* waiter, const FiberEntity* fiber) {
+  Fail(waiter, DescribeFiber(fiber->name(), fiber->id()));
+}
+
+WEFT_COLD void LostFibers::Fail(const char* waiter, const std::string& what_it_waits_for) {
+  const std::string line =
+      base::StrCat(waiter, ": ", what_it_waits_for,
+                   " had not ended when the runtime was terminated, and never will: stop it before "
+                   "TerminateRuntime()");
+  if (!base::IsInExit()) WEFT_FATAL(line);
+  WEFT_LOG(ERROR, line);
+}
+
+WEFT_COLD void LostFibers::WarnOfWait() noexcept {
+  static constinit std::atomic<bool> has_warned{false};
+  if (!AllGroups().empty() || has_warned.exchange(true, std::memory_order_relaxed)) return;
+  try {
+    WEFT_LOG(WARNING, "a thread waits without a deadline, and no runtime runs: if it waits for one of the ",
+             lost.load(std::memory_order_relaxed),
+             " fibers that had not ended when it was terminated, it waits for ever");
+  } catch (const std::bad_alloc&) {
+    // No memory for the line.
+  }
+}
+
+}  // namespace weft::scheduling_group

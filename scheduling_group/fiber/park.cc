@@ -1,0 +1,78 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/scheduling_group/fiber/park.h"
+
+#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/worker/worker.h"
+
+namespace weft::scheduling_group {
+
+void ParkPrepared(FiberEntity* self) noexcept {
+  if (self->state().ResumedInPlace()) return;
+  static_cast<Worker*>(CurrentWorker())->Park(self);
+}
+
+void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) noexcept {
+  static_cast<Worker*>(CurrentWorker())->ParkAndPublish(self, publish, argument);
+}
+
+namespace {
+
+// Before the push the fiber keeps the runtime alive, after it the section does.
+WEFT_NOINLINE void ReadyFromOutside(SchedulingGroup* group, FiberEntity* fiber) noexcept {
+  const OutsideSection section;
+  group->ReadyBy(nullptr, SchedulingPolicy::kNoWorker, fiber, ReadyReason::kWoken);
+}
+
+}  // namespace
+
+void Unpark(FiberEntity* fiber) noexcept {
+  if (fiber->state().OnWoken() != WakeResult::kEnqueue) return;
+  SchedulingGroup* group = fiber->group();
+  WorkerBase* caller = CurrentWorker();
+  if (caller == nullptr) return ReadyFromOutside(group, fiber);
+  group->ReadyBy(caller, WorkerOf(caller, group), fiber, ReadyReason::kWoken);
+}
+
+void UnparkPublished(FiberEntity* fiber) noexcept {
+  fiber->state().OnTaken();
+  SchedulingGroup* group = fiber->group();
+  WorkerBase* caller = CurrentWorker();
+  if (caller == nullptr) return ReadyFromOutside(group, fiber);
+  group->ReadyBy(caller, WorkerOf(caller, group), fiber, ReadyReason::kWoken);
+}
+
+void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {
+  constexpr std::size_t kChunk = 64;
+  const OutsideSection section;  // As in ReadyFromOutside().
+  FiberEntity* ready[kChunk];
+  std::size_t n = 0;
+  SchedulingGroup* group = nullptr;
+  for (std::size_t i = 0; i < count; ++i) {
+    FiberEntity* fiber = fibers[i];
+    // Fibers that slept for long are no longer in a cache.
+    constexpr std::size_t kAhead = 8;
+    if (i + kAhead < count) __builtin_prefetch(fibers[i + kAhead], 1);
+    if (fiber->state().OnWoken() != WakeResult::kEnqueue) continue;
+    if (n == kChunk || (n != 0 && fiber->group() != group)) {
+      group->ReadyBatch(ready, n, ReadyReason::kWoken);
+      n = 0;
+    }
+    group = fiber->group();
+    ready[n++] = fiber;
+  }
+  if (n != 0) group->ReadyBatch(ready, n, ReadyReason::kWoken);
+}
+
+void YieldCurrentFiber() noexcept {
+  static_cast<Worker*>(CurrentWorker())->YieldCurrent();  // A jump: the inlined switch is there once, and is large.
+}
+
+void RunInsteadOfCurrent(FiberEntity* fiber) noexcept {
+  WorkerBase* worker = CurrentWorker();
+  static_cast<Worker*>(worker)->RunInstead(worker->current, Worker::SwitchReason::kYielded, fiber);
+}
+
+}  // namespace weft::scheduling_group

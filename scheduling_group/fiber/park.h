@@ -1,0 +1,66 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Park: the only way for the layers above to suspend, wake and yield fibers.
+//
+//   waiting fiber                          its waker
+//   -------------                          ---------
+//   PrepareToPark(self)
+//   make self known (a wait queue)         takes the fiber out: it alone may wake it (FS2)
+//   ParkPrepared(self)                     Unpark(fiber)
+//
+// The waker may come at any moment after the fiber is known: before ParkPrepared() (which then returns at once), while
+// the fiber switches away (its worker then makes it ready once the stack is left), or long after.
+//
+// A fiber that only one waker can wake saves two read-modify-writes: it leaves its stack, then its worker makes it
+// known.
+//
+//   ParkAndPublish(self, publish, ..)      takes the fiber out by an acquire
+//                                          UnparkPublished(fiber)
+//
+// Memory ordering: what the waker did before Unpark() is visible to the fiber after ParkPrepared().
+// Lifetime: after Unpark() the fiber may run and end, and what lay on its stack may be gone.
+// ParkPrepared() and YieldCurrentFiber() may return on another thread.
+#ifndef WEFT_SCHEDULING_GROUP_FIBER_PARK_H_
+#define WEFT_SCHEDULING_GROUP_FIBER_PARK_H_
+
+#include <cstddef>
+
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/worker/current_worker.h"
+
+namespace weft::scheduling_group {
+
+// The fiber itself: how many exceptions unwind its stack. More than one: in a destructor that the first one has called.
+inline unsigned UnwindingDepth() noexcept { return context::UncaughtExceptions(*CurrentWorker()); }
+inline bool IsUnwinding() noexcept { return UnwindingDepth() != 0; }
+
+// The fiber itself. Does not switch.
+inline void PrepareToPark(FiberEntity* self) noexcept { self->state().OnParking(); }
+
+// The fiber itself, after PrepareToPark(). Switches, unless it has been woken already.
+void ParkPrepared(FiberEntity* self) noexcept;
+
+// The fiber itself, without PrepareToPark(). Switches, then calls `publish` on another stack. `publish` makes the fiber
+// known by a release, touches nothing of it afterwards and returns true; or it returns false, and the fiber becomes
+// ready again. `publish` neither blocks nor switches.
+void ParkAndPublish(FiberEntity* self, bool (*publish)(void* argument) noexcept, void* argument) noexcept;
+
+// Any thread; exactly once per park. Never blocks, never fails, never switches.
+void Unpark(FiberEntity* fiber) noexcept;
+
+// The same for a fiber made known by ParkAndPublish().
+void UnparkPublished(FiberEntity* fiber) noexcept;
+
+// Unpark() for several fibers: pushes those of a group one after the other, then calls Notify() (notify.h) once.
+void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept;
+
+// A fiber. Ready fibers run first; returns at once if there are none.
+void YieldCurrentFiber() noexcept;
+
+// A fiber. `fiber`, new and of the caller's group, runs at once on this worker; the caller queues behind ready ones.
+void RunInsteadOfCurrent(FiberEntity* fiber) noexcept;
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_FIBER_PARK_H_

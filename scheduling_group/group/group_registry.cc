@@ -1,0 +1,78 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/scheduling_group/group/group_registry.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+
+#include "weft/base/report/check.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/group/forked_child.h"
+#include "weft/scheduling_group/worker/current_worker.h"
+
+namespace weft::scheduling_group {
+namespace {
+
+constinit std::array<SchedulingGroup*, kMaxGroups> all_groups{};  // written while group_count is 0 and no thread reads
+constinit std::atomic<std::size_t> group_count{0};                // publishes all_groups
+constinit std::atomic<bool> runtime_has_run{false};
+// Each thread goes round by itself, so that nothing is shared.
+constinit thread_local std::size_t next_group_ordinal = 0;
+
+WEFT_TLS_ACCESSOR std::size_t NextOrdinal() noexcept {
+  base::OpaqueBarrier();
+  return next_group_ordinal++;
+}
+
+}  // namespace
+
+SchedulingGroup* CurrentGroup() noexcept {
+  const WorkerBase* worker = CurrentWorker();
+  return worker != nullptr ? worker->group : nullptr;
+}
+
+SchedulingGroup* NearestGroup() noexcept {
+  SchedulingGroup* current = CurrentGroup();
+  return current != nullptr ? current : NextGroup();
+}
+
+SchedulingGroup* NextGroup() noexcept {
+  const std::span<SchedulingGroup* const> groups = AllGroups();
+  if (groups.size() <= 1) return groups.empty() ? nullptr : groups[0];
+  return groups[NextOrdinal() % groups.size()];
+}
+
+std::span<SchedulingGroup* const> AllGroups() noexcept {
+  // acquire: pairs with the release in SetGroups().
+  return {all_groups.data(), group_count.load(std::memory_order_acquire)};
+}
+
+void CheckRuntimeHasRun(const char* caller) {
+  // relaxed: it says nothing about other data.
+  WEFT_CHECK(runtime_has_run.load(std::memory_order_relaxed), caller,
+             ": the runtime does not run: call weft::fiber::StartRuntime() first");
+}
+
+void CheckMayBeRefused(const char* caller) {
+  CheckNotForkedChild(caller);
+  CheckRuntimeHasRun(caller);
+}
+
+void ForgetGroups() noexcept { group_count.store(0, std::memory_order_relaxed); }
+
+void SetGroups(const std::vector<SchedulingGroup*>& groups) noexcept {
+  WEFT_CHECK(groups.size() <= kMaxGroups, "SetGroups: ", groups.size(), " groups are too many");
+  if (groups.empty()) {
+    group_count.store(0, std::memory_order_relaxed);  // The wait makes a fence.
+    WaitForOutsideSections();
+    return;
+  }
+  std::copy(groups.begin(), groups.end(), all_groups.begin());
+  runtime_has_run.store(true, std::memory_order_relaxed);
+  group_count.store(groups.size(), std::memory_order_release);  // Pairs with the acquire in AllGroups().
+}
+
+}  // namespace weft::scheduling_group

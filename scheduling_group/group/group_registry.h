@@ -1,0 +1,51 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// The scheduling groups of this process. fiber/runtime/runtime_instance.cc fills it when the runtime has started, and empties
+// it when the workers have been joined.
+//
+// Invariants
+//   GR1  A group found here stays, and is not given to another runtime, until the finder's OutsideSection ends; for a
+//        worker, until its thread ends.
+//   GR2  Nothing here has a destructor: the functions may be called while the process exits.
+// All functions: any thread. A plain thread that uses what it finds must be in an OutsideSection.
+#ifndef WEFT_SCHEDULING_GROUP_GROUP_GROUP_REGISTRY_H_
+#define WEFT_SCHEDULING_GROUP_GROUP_GROUP_REGISTRY_H_
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace weft::scheduling_group {
+
+class SchedulingGroup;
+
+inline constexpr std::size_t kMaxGroups = 1024;
+
+// The group of the calling worker; nullptr outside of workers.
+SchedulingGroup* CurrentGroup() noexcept;
+
+// The group of the calling worker; other threads get one after the other; nullptr when no runtime runs.
+SchedulingGroup* NearestGroup() noexcept;
+
+// One after the other for every caller; nullptr when no runtime runs.
+SchedulingGroup* NextGroup() noexcept;
+
+// All of them, by index; empty when no runtime runs.
+std::span<SchedulingGroup* const> AllGroups() noexcept;
+
+// For a call that finds no runtime. Aborts in `caller`'s name if none ever ran. Otherwise it returns, and the call is
+// refused or returns 0, since its thread cannot know when the runtime ends.
+void CheckRuntimeHasRun(const char* caller);
+// The same for a call that needs workers: aborts also in a process forked while the runtime ran.
+void CheckMayBeRefused(const char* caller);
+
+// The runtime only, while no fiber runs, and one call at a time. At most kMaxGroups. After a call with none, no thread
+// uses the former groups any more (GR1).
+void SetGroups(const std::vector<SchedulingGroup*>& groups) noexcept;
+// In a forked child (forked_child.h).
+void ForgetGroups() noexcept;
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_GROUP_GROUP_REGISTRY_H_

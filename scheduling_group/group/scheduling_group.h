@@ -1,0 +1,310 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// SchedulingGroup: the fibers of one group of workers, and the workers' slots. It puts these parts together:
+//
+//   policy_dispatch.h                       where ready fibers wait (SchedulingPolicy)
+//   idle_workers.h                          which workers spin and which sleep
+//   worker_slot.h, poll_pace.h              what it keeps for each worker; how often a worker polls
+//   start_gate.h, start_when_full.h         back-pressure: starting fibers while the queue is full
+//   notify.h, steal_request.h               how a ready fiber gets a worker of its own or another group
+//   neighbour_list.h                        the groups that it steals from
+//   ready_waits.h                           how long fibers wait, and whether the group is overloaded
+//   group_stacks.h, stack_wait_list.h       stacks, and the fibers that found none
+//   driven_groups.h                         the groups of FiberLoops, whose worker has no thread of its own
+//
+// It is a data structure; the threads that use it are in worker.h, which it never includes.
+//
+// Invariants
+//   SG1  Each push is followed by Notify(), so no wake-up is lost (IW1).
+//   SG2  A fiber that found no stack waits in a StackWaitList. Each stack given back readies one of them, and an idle
+//        worker retries at times (worker_idle.cc). Workers that go to sleep meanwhile give back their cached stacks.
+//   SG3  A spawner that waits for capacity is always woken: start_gate.h.
+//   SG4  Work is conserved between groups: no worker sleeps while a fiber that it may steal waits in a group whose
+//        workers are all busy (RS1, RS3). Group-local fibers in its way delay a steal (kBriefly in worker_idle.cc).
+//        Only the group's own workers take from hand-off slots (HS2).
+#ifndef WEFT_SCHEDULING_GROUP_GROUP_SCHEDULING_GROUP_H_
+#define WEFT_SCHEDULING_GROUP_GROUP_SCHEDULING_GROUP_H_
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "weft/base/deadline.h"
+#include "weft/context/stack/stack_pool.h"
+#include "weft/numa/memory/node_memory.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/fiber/group_stacks.h"
+#include "weft/scheduling_group/fiber/stack_wait_list.h"
+#include "weft/scheduling_group/group/group_options.h"
+#include "weft/scheduling_group/group/start_gate.h"
+#include "weft/scheduling_group/idle/idle_groups.h"
+#include "weft/scheduling_group/idle/idle_poller.h"
+#include "weft/scheduling_group/idle/idle_workers.h"
+#include "weft/scheduling_group/idle/neighbour_list.h"
+#include "weft/scheduling_group/idle/notify.h"
+#include "weft/scheduling_group/policy/policy_dispatch.h"
+#include "weft/scheduling_group/watch/group_attention.h"
+#include "weft/scheduling_group/watch/ready_waits.h"
+#include "weft/scheduling_group/worker/current_worker.h"
+#include "weft/scheduling_group/worker/worker_slot.h"
+
+namespace weft::scheduling_group {
+
+class SchedulingGroup : public numa::NodeAllocated {
+ public:
+  using Options = GroupOptions;
+  using WorkerSlot = scheduling_group::WorkerSlot;
+  using NeighbourList = scheduling_group::NeighbourList<SchedulingGroup>;
+  using Neighbour = NeighbourList::Neighbour;
+  static constexpr int kSameNode = kSameNodeDistance;
+  static constexpr auto kPollEvery = PollPace::kPollEvery;
+
+  explicit SchedulingGroup(const Options& options);  // CheckGroupOptions()
+  SchedulingGroup(const SchedulingGroup&) = delete;
+  SchedulingGroup& operator=(const SchedulingGroup&) = delete;
+
+  int id() const { return id_; }
+  unsigned size() const { return options_.workers; }
+  int node() const { return options_.node; }
+  const Options& options() const { return options_; }
+  std::size_t queue_size() const { return policy().Size(); }
+  std::size_t overflow_count() const { return policy().OverflowCount(); }
+  EntityPool::Arena entity_arena() const noexcept { return entity_arena_; }  // where its fibers' entities come from
+
+  // Callers of these four: a worker, a thread in an OutsideSection, or a thread joined before the group is closed.
+  // False: refused, because the runtime stops, or a plain thread or a fiber of another group has waited start_timeout
+  // for capacity in vain; the fiber is still the caller's (DiscardFiber). From a fiber it may switch.
+  [[nodiscard]] bool Start(FiberEntity* fiber);
+  // As Start(), of all or none, with one wake-up pass. There may be more of them than the queue holds.
+  [[nodiscard]] bool StartBatch(FiberEntity* const* fibers, std::size_t count);
+  // The caller owns the fibers, which are kReady (FS3). They never fail (overflow_list.h), block or switch.
+  void Ready(FiberEntity* fiber, ReadyReason reason);
+  void ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason);
+
+  // From now on Start() refuses threads other than workers; after Stop() all.
+  void RefuseNewFibers() { start_gate_.Refuse(); }
+  // Wakes all workers. Each ends at its next visit to the scheduler, and leaves ready fibers where they are.
+  void Stop();
+  // After Stop(), when the workers have ended, or were left behind: its unfinished fibers never run (lost_fibers.h).
+  void Abandon() { attention_.SetAbandoned(); }
+  bool abandoned() const noexcept { return attention_.abandoned(); }
+  // Frees the memory of its parts. After Stop(), when all workers are joined, no fiber is left, and all OutsideSections
+  // that found it open have ended. Later only these functions, stopping(), id() and idle_poller() may be called.
+  void Close();
+  // After Close(): makes it as new, with other options, as far as CanReopen() allows.
+  void Reopen(const Options& options);
+  bool CanReopen(const Options& options) const;
+
+  // Workers call it on their way to sleep, so it must be short. To be set before the workers start.
+  struct IdleHook {
+    void (*call)(void* arg) = nullptr;
+    void* arg = nullptr;
+  };
+  void SetIdleHook(IdleHook hook) { idle_hook_ = hook; }
+
+  // It polls for input and output while workers have nothing else to do; nullptr: there is none yet. Any thread.
+  IdlePoller* idle_poller() const { return idle_poller_.Get(); }
+  // Once; the group then owns it. Any thread. False: there is one already, and `poller` was destroyed.
+  bool SetIdlePoller(std::unique_ptr<IdlePoller> poller) { return idle_poller_.Set(std::move(poller)); }
+  // Of a driven group, set once before its use. Any thread calls it, to end the worker's wait elsewhere (Parker).
+  struct DriverHook {
+    void (*wake)(void* arg) noexcept = nullptr;
+    void* arg = nullptr;
+  };
+  void SetDriverHook(DriverHook hook) { driver_hook_ = hook; }
+  const DriverHook& driver_hook() const noexcept { return driver_hook_; }
+  bool driven() const noexcept { return options_.driven; }
+  // After Stop(), and before the next driver: its poller serves again.
+  void GoOn() { attention_.ClearStopping(); }
+
+  // Any thread. If nobody spins, a sleeper wakes up, searches, and goes to sleep again, in the poll if that is free.
+  void WakeToPoll() { (void)WakeSleeper(*this); }
+
+  // Nearest first. Once after construction or Reopen(), before the workers start.
+  void SetNeighbours(std::vector<Neighbour> neighbours) { parts_->neighbours.Publish(std::move(neighbours)); }
+
+  // Any thread. Gives memory of free stacks and ended fibers back to the OS. Returns 0 when nothing is left to trim.
+  std::size_t TrimIdleMemory();
+  context::StackPool& stacks() { return parts_->stacks.pool(); }
+  GroupStacks& group_stacks() { return parts_->stacks; }
+  const GroupStacks& group_stacks() const { return parts_->stacks; }
+
+  // Whether its ready fibers wait too long for more to be started. Spawners may heed it; Start() does not. Any thread.
+  bool IsOverloaded() noexcept {
+    return parts_->ready_waits.IsOverloaded([this] { return !policy().HasWork(); });
+  }
+
+  // counters.h
+  std::uint64_t overloads() const { return parts_->ready_waits.overloads(); }
+  const WorkerCounters& counters(unsigned worker) const { return parts_->worker_slots[worker].counters; }
+  const WaitRecorder& ready_waits(unsigned worker) const { return parts_->ready_waits.recorders()[worker]; }
+  const std::atomic<std::uint64_t>& stolen_out(bool same_node) const { return stolen_out_[same_node]; }
+  // Its memory on its node, without stacks and fibers; for reports and tests.
+  std::vector<std::span<const std::byte>> Memory() const;
+
+  // --- For worker.cc, and the templates idle_loop.h, steal_request.h and start_when_full.h ---
+
+  bool stopping() const noexcept { return attention_.stopping(); }
+  // Before a fiber is taken: the group stops, or leaving is watched.
+  bool needs_attention() const noexcept { return attention_.any(); }
+  WorkerSlot& worker_slot(unsigned worker) { return parts_->worker_slots[worker]; }
+  IdleWorkers& idle() { return idle_; }
+  const IdleWorkers& idle_workers() const { return idle_; }
+  SchedulingPolicy& policy() { return *parts_->policy; }
+  const SchedulingPolicy& policy() const { return *parts_->policy; }
+  void CallIdleHook();
+  // Ends the worker's sleep, or the next one if it is awake.
+  void Unpark(unsigned worker) {
+    if (worker_slot(worker).parker.Unpark()) EndWaitElsewhere();
+  }
+  // After a push: makes sure that a worker searches.
+  void Notify() { NotifyAfterPush(*this); }
+  // As Ready(). caller: CurrentWorker(); worker: its index if it is of this group, else SchedulingPolicy::kNoWorker.
+  WEFT_ALWAYS_INLINE void ReadyBy(WorkerBase* caller, int worker, FiberEntity* fiber, ReadyReason reason);
+  // Pops the worker's next fiber, and wakes waiting spawners if that frees capacity.
+  WEFT_ALWAYS_INLINE FiberEntity* PopFor(unsigned worker);
+  WEFT_ALWAYS_INLINE FiberEntity* PopWithoutAttention(unsigned worker);  // the same, if !needs_attention()
+  FiberEntity* PopForSteal(int distance);  // as PopFor(), of fibers that may leave the group
+
+  const NeighbourList& neighbours() const { return parts_->neighbours.Get(); }
+  static IdleGroups& idle_groups() noexcept { return all_idle_groups_; }
+  int slot() const noexcept { return slot_.Get(); }
+  const std::vector<SchedulingGroup*>& partners() const { return neighbours().partners; }
+  const IdleGroups::Mask& partner_mask() const { return neighbours().partner_mask; }
+  base::Atomic<bool>& steal_requested() noexcept { return steal_requested_; }
+  bool HasStealable() const { return policy().HasStealable(); }
+  bool MayStealFrom(const SchedulingGroup& loaded) const { return neighbours().MayStealFrom(loaded); }
+  // Wakes a sleeping worker of this group, claimed by the caller, with an order to search `where`.
+  void Send(unsigned worker, SchedulingGroup* where) {
+    // release: what the caller did before. Pairs with the acquire in TakeOrderFrom().
+    worker_slot(worker).sent_to.store(where, std::memory_order_release);
+    Unpark(worker);
+  }
+
+  [[nodiscard]] bool WaitForCapacity(Deadline deadline) {  // a plain thread
+    return start_gate_.WaitForCapacity(deadline, [this] { return policy().Full(); });
+  }
+
+  // ready_waits.h
+  void RecordReadyWait(unsigned worker, FiberEntity* fiber) noexcept { parts_->ready_waits.Record(worker, fiber); }
+  void RecordStolenWait(unsigned w, FiberEntity* fiber) noexcept { parts_->ready_waits.RecordStolen(w, fiber); }
+  void RestartWait(FiberEntity* fiber) const noexcept { parts_->ready_waits.RestartWait(fiber); }
+
+  context::StackPool* StacksOfSize(std::size_t bytes, std::size_t guard_bytes) {
+    return parts_->stacks.OfSize(bytes, guard_bytes);
+  }
+  bool HasFibersWithoutStack() const { return !stack_waiters_.Empty(); }
+  void AddWithoutStack(FiberEntity* fiber);
+  void StackGivenBack() {
+    if (FiberEntity* fiber = stack_waiters_.Take()) Ready(fiber, ReadyReason::kYielded);
+  }
+
+ private:
+  // Freed by Close() and made anew by Reopen().
+  struct Parts {
+    Parts(SchedulingGroup* group, const Options& options);
+
+    PolicyDispatch policy;
+    const numa::NodeArray<WorkerSlot> worker_slots;
+    ReadyWaits ready_waits;
+    Neighbours<SchedulingGroup> neighbours;
+    GroupStacks stacks;
+  };
+
+  WEFT_ALWAYS_INLINE bool RefusesStartOf(const WorkerBase* caller) const noexcept {
+    return start_gate_.refusing() && (caller == nullptr || stopping());
+  }
+  WEFT_ALWAYS_INLINE FiberEntity* PopNow(unsigned worker);
+  FiberEntity* PollAndPop(unsigned worker);
+  void EndWaitElsewhere();
+  // After a push with a full fence, as Notify(). local: only this group may run the fiber.
+  WEFT_ALWAYS_INLINE void NotifyAfterFence(bool local, int worker);
+  // Before a push: counts it, and stamps its fiber if it is a sample.
+  WEFT_ALWAYS_INLINE void SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept;
+  void StampFiber(WorkerBase* caller, FiberEntity* fiber) noexcept;
+  WEFT_ALWAYS_INLINE void CapacityFreed() {  // after a pop
+    start_gate_.CapacityFreed([this] { return policy().HalfEmpty(); });
+  }
+
+  static IdleGroups all_idle_groups_;  // Of the process. Never destroyed: threads push even while the process ends.
+
+  const int id_;
+  const IdleGroupSlot slot_;
+  const EntityPool::Arena entity_arena_;
+  Options options_;  // Reopen() changes them
+  IdleWorkers idle_;
+  GroupAttention attention_;
+  StartGate start_gate_;
+  StackWaitList stack_waiters_;
+  IdleHook idle_hook_;
+  DriverHook driver_hook_;
+  alignas(base::kCacheLineSize) std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};  // to other nodes, within ours
+  alignas(base::kCacheLineSize) base::Atomic<bool> steal_requested_{false};               // RS2
+  std::optional<Parts> parts_;   // Large: what each switch reads comes before it, or first in it.
+  IdlePollerOwner idle_poller_;  // Last: until it is gone, its watchdog may wake a worker.
+};
+
+// Inline: what each switch and each wake-up runs (policy_dispatch.h).
+
+// The caller's index if it is a worker of `group`, else kNoWorker.
+WEFT_ALWAYS_INLINE int WorkerOf(const WorkerBase* caller, const SchedulingGroup* group) noexcept {
+  return caller != nullptr && caller->group == group ? static_cast<int>(caller->index) : SchedulingPolicy::kNoWorker;
+}
+
+WEFT_ALWAYS_INLINE void SchedulingGroup::SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept {
+  if (PushCountdownOf(caller).Count()) [[unlikely]] {
+    StampFiber(caller, fiber);
+  }
+}
+
+WEFT_ALWAYS_INLINE void SchedulingGroup::NotifyAfterFence(bool local, int worker) {
+  scheduling_group::NotifyAfterFence(*this, local, [this, worker] {
+    return worker != SchedulingPolicy::kNoWorker && policy().MustNotify(static_cast<unsigned>(worker));
+  });
+}
+
+WEFT_ALWAYS_INLINE void SchedulingGroup::ReadyBy(WorkerBase* caller, int worker, FiberEntity* fiber,
+                                                 ReadyReason reason) {
+  SamplePush(caller, fiber);
+  const bool local = fiber->group_local();  // After the push it is another's.
+  if (reason != ReadyReason::kWoken || worker == SchedulingPolicy::kNoWorker ||
+      !parts_->policy.TryHandOffAndFence(fiber, static_cast<unsigned>(worker))) {
+    parts_->policy.PushAndFence(fiber, reason, worker);
+  }
+  NotifyAfterFence(local, worker);
+}
+
+WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopNow(unsigned worker) {
+  bool must_notify = false;
+  FiberEntity* fiber = parts_->policy.Pop(worker, &must_notify);
+  if (must_notify) [[unlikely]] {
+    Notify();
+  }
+  CapacityFreed();
+  return fiber;
+}
+
+WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopFor(unsigned worker) {
+  if (stopping()) [[unlikely]] {
+    return nullptr;
+  }
+  return PopWithoutAttention(worker);
+}
+
+WEFT_ALWAYS_INLINE FiberEntity* SchedulingGroup::PopWithoutAttention(unsigned worker) {
+  if (worker_slot(worker).poll_pace.CountPop()) [[unlikely]] {
+    return PollAndPop(worker);
+  }
+  return PopNow(worker);
+}
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_GROUP_SCHEDULING_GROUP_H_

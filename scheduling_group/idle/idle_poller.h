@@ -1,0 +1,81 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// IdlePoller: how the workers of a group poll for input and output. io/reactor/reactor.h implements it.
+//
+// There is no poller thread: only a worker can run what I/O makes ready, and polls early enough when it picks a fiber.
+//
+//   a worker has chosen fibers for some 20 us    PollIfDue(): one poll without waiting
+//   a worker spins                               TryPoll(): the same, at each search
+//   a worker goes to sleep                       TryEnter(): one worker waits in the poll instead of on its parker
+//
+// One worker at a time polls: it holds the lease from TryEnter() to LeaveAfterDispatch(). After it leaves to run
+// fibers, others may sleep while none polls: if that lasts, a watchdog wakes one (io/reactor/poller_lease.h).
+//
+// A thread that wakes a worker learns from Parker::Unpark() that the worker waits in the poll, and calls Interrupt().
+// That ends the wait, even one that is about to begin (PK5 in base/thread/parker.h), by an eventfd that epoll watches.
+#ifndef WEFT_SCHEDULING_GROUP_IDLE_IDLE_POLLER_H_
+#define WEFT_SCHEDULING_GROUP_IDLE_IDLE_POLLER_H_
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+
+namespace weft::scheduling_group {
+
+class IdlePoller {
+ public:
+  virtual ~IdlePoller() = default;
+
+  // Both: a worker of the group. They ready (park.h) the fibers whose input or output is ready.
+  virtual void TryPoll() = 0;
+  virtual void PollIfDue(std::chrono::steady_clock::time_point now) = 0;
+
+  // A worker that has announced its sleep. True: it holds the lease, may Wait(), and must call LeaveAfterDispatch().
+  // False: another worker holds it, or there is nothing to wait for.
+  [[nodiscard]] virtual bool TryEnter() = 0;
+  // Returns when something is ready or after Interrupt(), and sometimes spuriously. Under a test clock it takes nothing
+  // from the kernel, as a worker at rest does nothing (TT1 in base/time/test_time.h).
+  virtual void Wait() = 0;
+  // Readies the fibers for what Wait() has found (under a test clock: for what there is now), and returns the lease.
+  virtual void LeaveAfterDispatch() = 0;
+
+  // Any thread, under a test clock: whether Wait() would return at once, for something that somebody waits for.
+  virtual bool HasEvents() { return false; }
+
+  // Any thread. Readable when there is something to poll, for a driver with a loop of its own; -1: there is none.
+  virtual int descriptor() const noexcept { return -1; }
+
+  // Any thread. The Wait() that is under way, or the next one, returns.
+  virtual void Interrupt() = 0;
+};
+
+// Holds a group's poller. Any thread.
+class IdlePollerOwner {
+ public:
+  IdlePollerOwner() = default;
+  IdlePollerOwner(const IdlePollerOwner&) = delete;
+  IdlePollerOwner& operator=(const IdlePollerOwner&) = delete;
+  ~IdlePollerOwner() { delete Get(); }
+
+  // nullptr: there is none yet. acquire: the object. Pairs with the release in Set().
+  IdlePoller* Get() const noexcept { return poller_.load(std::memory_order_acquire); }
+
+  // False: there is one already, and `poller` was destroyed.
+  bool Set(std::unique_ptr<IdlePoller> poller) noexcept {
+    IdlePoller* none = nullptr;
+    // release: the object. Pairs with the acquire in Get().
+    if (!poller_.compare_exchange_strong(none, poller.get(), std::memory_order_release, std::memory_order_relaxed)) {
+      return false;
+    }
+    (void)poller.release();
+    return true;
+  }
+
+ private:
+  std::atomic<IdlePoller*> poller_{nullptr};
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_IDLE_IDLE_POLLER_H_

@@ -1,0 +1,173 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// SliceMonitor: one thread of the process that checks all workers every kCheckEvery, and raises the flag of each worker
+// whose fiber has had its time slice (time_slice.h).
+//
+//     check --all sleep, kQuietChecks times in a row-->  off  --a worker gets up-->  check
+//
+// A turn of a worker lasts from one switch to the next. If a second check finds the same turn, the monitor reads the
+// worker's CPU time, and again at later checks until it has grown by kMustHaveRun: mostly at the third check, after two
+// to three times kCheckEvery. CPU time counts, because a worker that the kernel does not run keeps no fiber waiting; it
+// is read late, because most turns are over by the next check.
+//
+// Each check in a row that finds all asleep doubles the time to the next, up to kMostPause, unless there are limits
+// (slice_limits.h): workers that get up for moments are seldom disturbed; a fiber that loops may run longer.
+//
+// Invariants
+//   TM1  While the monitor is off every worker sleeps, or is about to turn it on (monitor_switch.h).
+//   TM2  A flag is raised for one turn, whose number is stored beside it. A fiber that finds the flag raised for an
+//        earlier turn lowers it and goes on, so no fiber yields for another's time.
+//   TM3  The monitor touches a worker's flag and counters under workers_lock_. The worker takes it to enter and to
+//        leave the list, when its thread begins and ends.
+//
+// It also reports turns that last beyond a limit (slice_limits.h), if there is one.
+// Cost: 100 checks a second while workers are busy, each of two lines for each worker that is up. Beside a busy
+// neighbour checks come late. Rejected: kernel timers on each worker's CPU time (their signals interrupt users' system
+// calls); checks by the TimerWorkers (users' callbacks may block them).
+#ifndef WEFT_SCHEDULING_GROUP_WATCH_SLICE_MONITOR_H_
+#define WEFT_SCHEDULING_GROUP_WATCH_SLICE_MONITOR_H_
+
+#include <time.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "weft/base/thread/atomic.h"
+#include "weft/scheduling_group/watch/monitor_switch.h"
+#include "weft/scheduling_group/watch/slice_limits.h"
+#include "weft/scheduling_group/worker/current_worker.h"
+#include "weft/scheduling_group/worker/worker_counters.h"
+
+namespace weft::scheduling_group {
+
+class SliceMonitor {
+ public:
+  static constexpr std::chrono::milliseconds kCheckEvery{10};
+  // Its wake-ups make the kernel move other threads: with checks every 10 ms a plain thread that wakes a fiber every 50
+  // us waits 1.06 times as long for it (bench/workload --workload=wake,wake_park, p50).
+  static constexpr std::chrono::milliseconds kMostPause{80};
+  // After so many checks that find all asleep the monitor turns off. Then a worker that gets up wakes it, by a futex.
+  static constexpr int kQuietChecks = 5;
+  // Half a check's time, since the third check may come a little early.
+  static constexpr std::chrono::nanoseconds kMustHaveRun = kCheckEvery / 2;
+
+  using TimePoint = SliceLimits::TimePoint;
+
+  // A worker as the monitor sees it. Made, used and destroyed by the worker's thread.
+  class MonitoredWorker {
+   public:
+    // `current`: of the worker, that has this index in this group.
+    MonitoredWorker(const WorkerCounters* counters, const RunningFiber* current, int group, unsigned index);
+    ~MonitoredWorker();
+    MonitoredWorker(const MonitoredWorker&) = delete;
+    MonitoredWorker& operator=(const MonitoredWorker&) = delete;
+
+    // While one lives the worker sleeps: it runs no fiber.
+    class Asleep {
+     public:
+      explicit Asleep(MonitoredWorker* worker) noexcept : worker_(worker) {
+        worker_->asleep_.store(true, std::memory_order_relaxed);  // If seen late, the monitor stays on longer.
+      }
+      ~Asleep() {
+        worker_->asleep_.store(false, std::memory_order_relaxed);  // The fence in GotUp() orders it.
+        Get().switch_.GotUp();
+      }
+      Asleep(const Asleep&) = delete;
+      Asleep& operator=(const Asleep&) = delete;
+
+     private:
+      MonitoredWorker* const worker_;
+    };
+
+    // Whether there were limits (slice_limits.h) when the worker began.
+    bool has_limits() const noexcept { return has_limits_; }
+
+    // The worker: its fiber has yielded, and no other was ready. It begins another turn.
+    void BeginTurnAgain() noexcept { WorkerCounters::Add(turns_again_); }
+
+    // The worker lowers its raised flag. True: it was raised for this turn.
+    bool EndSlice() noexcept;
+
+   private:
+    friend class SliceMonitor;
+    static constexpr std::chrono::nanoseconds kNotRead{-1};
+
+    std::uint64_t Turn() const noexcept {
+      // relaxed: the worker reads its own, and the monitor may be late.
+      return counters_->switches.load(std::memory_order_relaxed) + counters_->finished.load(std::memory_order_relaxed) +
+             turns_again_.load(std::memory_order_relaxed);
+    }
+    bool Check(TimePoint now) noexcept;
+    // Past a limit that is above 0, in a fiber's turn.
+    bool IsPast(std::chrono::nanoseconds limit, TimePoint now) const noexcept {
+      return has_limits_ && limit.count() != 0 && now - seen_at_ >= limit && current_->Look() != nullptr &&
+             Turn() == seen_turn_;  // In this order: LS1.
+    }
+    std::optional<NamedSlice> LookAtFiber(TimePoint now) const;
+
+    const WorkerCounters* const counters_;
+    const RunningFiber* const current_;
+    const int group_;
+    const unsigned index_;
+    const bool has_limits_ = SliceLimits::on();
+    std::atomic<std::uint64_t> turns_again_{0};  // as WorkerCounters
+    std::atomic<bool>* const is_over_;           // The thread's flag.
+    clockid_t cpu_clock_;
+    base::Atomic<bool> asleep_{false};
+    std::atomic<std::uint64_t> turn_over_{0};  // the turn for which the flag was raised
+    // Used by the monitor only.
+    std::uint64_t seen_turn_ = 0;
+    std::chrono::nanoseconds seen_cpu_{kNotRead};
+    TimePoint seen_at_{};    // the turn, first; if there are limits
+    TimePoint warned_at_{};  // of some turn
+    bool error_reported_ = false;
+    // Guarded by workers_lock_.
+    MonitoredWorker* next_ = nullptr;
+    MonitoredWorker* previous_ = nullptr;
+  };
+
+  static SliceMonitor& Get() noexcept;
+
+  // Each team of workers calls them, before it begins and after its end. False: the system refuses a thread.
+  [[nodiscard]] bool AddTeam();
+  void RemoveTeam() noexcept;
+
+  // Statistics.
+  std::uint64_t checks() const noexcept { return checks_.load(std::memory_order_relaxed); }
+  // All workers sleep, and the monitor waits until one gets up.
+  bool off() noexcept { return switch_.off() && AllSleep(); }
+
+ private:
+  // Told when the lock has been dropped.
+  struct Reports {
+    std::optional<NamedSlice> warning;
+    std::size_t others = 0;  // that are past the warning limit, too
+    std::optional<NamedSlice> error;
+  };
+
+  void ThreadMain() noexcept;
+  bool Check() noexcept;
+  Reports CheckLimits(TimePoint now);
+  bool AllSleep() noexcept;
+
+  MonitorSwitch switch_;
+  std::mutex workers_lock_;
+  MonitoredWorker* workers_ = nullptr;  // guarded by workers_lock_
+  std::mutex teams_lock_;
+  unsigned teams_ = 0;  // guarded by teams_lock_, both
+  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+  TimePoint next_warning_at_{};           // Used by the thread only.
+  std::atomic<std::uint64_t> checks_{0};  // Only the thread writes it.
+};
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_WATCH_SLICE_MONITOR_H_

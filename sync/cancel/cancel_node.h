@@ -1,0 +1,169 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// CancelNode: a cancel scope's place in the tree of scopes, and how a cancellation reaches the waits below it.
+// What users call is in cancel_scope.h and fiber/fiber_scope.h.
+//
+// A fiber's scopes form a chain, from FiberEntity::innermost_scope() outwards by `parent`. The chains of the fibers
+// that a scope owns (ChildTable) lead into it. So all chains are one tree; a parent outlives what is inside of it.
+//
+//     request scope <--- FiberScope F <--+-- child 1's scope <- child 1
+//                                        +-- child 2
+//
+//   Whether a fiber is cancelled is read off its chain (FindCause): each scope up to the first shield counts. A scope
+//   of fibers always counts for its children; for its owner, and the scopes that the owner enters inside of it, only
+//   while it covers the owner. kPending in the fiber's cancel word is that answer, kept up to date by the fiber, which
+//   enters and leaves scopes, and by cancellers. Waits look at kPending only.
+//
+//   kTimed says likewise whether one of these scopes has a deadline. Then a wait looks at the clock before it begins
+//   (CancelLate()), since the timer thread may be late: whichever of the two is first cancels the scope.
+//
+//   While an exception unwinds the fiber's stack, the scopes that it had entered before do not count for it: what
+//   destructors wait for there is not ended from outside. Those count that destructors have entered since (`depth`),
+//   for waits that return a result (Interruptible::kResult). So a limit of a destructor's own ends what it waits for.
+//
+//   Cancel(node)                                     fiber
+//   ------------                                     -----
+//   node->cancelled = true                           its wait is in current_wait, or in a place  (wait_queue.h)
+//   one at a time in the process (CN6):              LightCancelFence
+//   HeavyCancelFence
+//   CancelWalk: for each fiber below the node,       kPending? ends its own wait
+//     under the lock of its word: set kPending
+//   HeavyCancelFence
+//   CancelWalk: where kPending is set, end the wait
+//
+// Invariants
+//   CN1  Each wait below the node that is a cancellation point is ended: by the fences above, the second walk sees it,
+//        or the waiter sees kPending. It is ended once: by a claim on its decision word (WS1) or by Withdraw() (SW1).
+//   CN2  A fiber that begins below the node meanwhile is not missed. Its spawner fills its slot in the ChildTable,
+//        fences, reads its chain, sets kPending if it must, starts it; the canceller sets `cancelled`, fences, walks.
+//   CN3  A scope that a fiber enters or leaves meanwhile is not missed: both happen under the lock of the fiber's word,
+//        and end with kPending as the chain says, but for cancellations whose mark is still to come to the fiber.
+//   CN4  A walk touches living nodes only. It holds the lock of each fiber whose chain it is in, and of the ChildTable
+//        through which it came; a fiber takes its lock to leave a scope, and when it ends. A slot may still name a
+//        fiber that has ended, or the next fiber with its entity: under the lock its chain tells.
+//   CN5  One walk at a time is in a ChildTable (its lock), so the table's cursor is the walk's.
+//   CN6  Where a walk ends a wait, a fence has come since kPending was set (SW2 needs it). Cancellations come one after
+//        the other, and each has a fence after all its marks. A walk that ends waits sets no mark, since a walk may
+//        come to a fiber twice (below two scopes whose deadlines pass together, or by a slot that names the next fiber
+//        with the entity). The fiber and its spawner set kPending without a fence: the fiber sees it by program order.
+//   CN7  kTimed is set where a scope that counts has a deadline. It is kept as kPending is (CN2, CN3): SetDeadline()
+//        stores the deadline and, if there was none, fences and walks below the scope. It may be set where none has:
+//        that costs a look.
+//
+// Lock order: the lock of cancellations, a scope handle's lock, a fiber's cancel word, the ChildTable of a scope of its
+// chain, the words of its children, and so on down the tree; then the queue lock of a primitive (FiberSemaphore's
+// Withdraw()), a run queue.
+//
+// Cost: two HeavyCancelFences (base/thread/asymmetric_fence.h), and two visits to each fiber below. Deadlines that pass
+// together share them. A wait that can be cancelled pays a store and two loads.
+//
+// Checked in tests/model/cancel_model.cc.
+// Source: scopes, shields and level-triggered cancellation are Trio's (N. J. Smith, "Timeouts and cancellation for
+// humans", 2018); the tree is Kotlin's job tree.
+// Rejected: a read-modify-write in each wait, and `cancelled` read off the chain by each wait
+// (docs/decisions/019-cancellation.md); a list of all fibers in some scope (each walk would visit all).
+#ifndef WEFT_SYNC_CANCEL_CANCEL_NODE_H_
+#define WEFT_SYNC_CANCEL_CANCEL_NODE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+
+#include "weft/base/deadline.h"
+#include "weft/base/thread/atomic.h"
+#include "weft/base/thread/spin_lock.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/sync/cancel/child_table.h"
+
+namespace weft::synchronization {
+
+using scheduling_group::FiberEntity;
+
+class ScopeTimer;
+
+enum class CancelReason : std::uint8_t { kNone, kCancelled, kDeadline };
+
+struct CancelNode {
+  CancelNode() = default;
+  CancelNode(const CancelNode&) = delete;
+  CancelNode& operator=(const CancelNode&) = delete;
+
+  // The fiber in whose chain it is. nullptr: not entered, left, or a plain thread's.
+  base::Atomic<FiberEntity*> owner{nullptr};
+  // Set when it is entered.
+  CancelNode* parent = nullptr;
+  // Why it was cancelled: changes once.
+  base::Atomic<CancelReason> cancelled{CancelReason::kNone};
+  // When it will be, on the steady clock. For CurrentDeadline().
+  base::Atomic<std::int64_t> deadline{INT64_MAX};
+  // Cancellations from outside do not reach what is inside.
+  bool shielded = false;
+  // The owner has entered it while an exception unwound its stack, from a scope that it had entered before.
+  bool entered_by_unwinding = false;
+  // Whether the owner's own waits are inside, or only its children. Changed by the owner, under the lock of its word.
+  base::Atomic<bool> covers_owner{true};
+  ChildTable* children = nullptr;
+  ScopeTimer* timer = nullptr;  // of a scope whose deadline can be set
+  // An exception that the owner's next cancellation point throws; guarded by the lock of the owner's word.
+  std::exception_ptr injected;
+  base::Atomic<bool> has_injected{false};
+  // How many exceptions unwound the owner's stack when it entered.
+  unsigned depth = 0;
+  // Of an owner that is in a wait which no limit ends, in debug builds: what it is in (UnendedWait).
+  base::Atomic<const char*> unended_wait{nullptr};
+};
+
+// --- By a fiber, of itself ---
+
+// The node becomes the innermost. `fiber`: the caller. LeaveScope() in reverse order.
+void EnterScope(FiberEntity* fiber, CancelNode* node) noexcept;
+void LeaveScope(FiberEntity* fiber, CancelNode* node) noexcept;
+void SetCoversOwner(FiberEntity* fiber, CancelNode* node, bool covers) noexcept;
+
+// The outermost scope because of whose cancellation the fiber's waits end; nullptr: none.
+const CancelNode* FindCause(const FiberEntity* fiber) noexcept;
+
+// Whether `outer` is a scope around `node`. It may be one that has gone.
+bool IsAround(const CancelNode* outer, const CancelNode* node) noexcept;
+
+// Sets the deadline of a scope that the fiber has made. True: it has passed, and the scope is cancelled.
+bool SetDeadline(FiberEntity* fiber, CancelNode* node, Deadline deadline) noexcept;
+// The same before it is entered: nobody is in it.
+void BeginWithDeadline(CancelNode* node) noexcept;
+
+// Whether the fiber's waits end, or will when a walk that has begun comes to its cancel word: a scope is cancelled, or
+// an exception has been left for it. By the fiber, or with the lock of its word.
+bool IsToBeInterrupted(const FiberEntity* fiber) noexcept;
+
+// The earliest deadline of the scopes that count for the fiber.
+Deadline EarliestDeadline(const FiberEntity* fiber) noexcept;
+
+// Takes the exception that Inject() has left, if one is to be thrown now.
+std::exception_ptr TakeInjected(FiberEntity* fiber) noexcept;
+
+// --- By a spawner ---
+
+// `fiber` has been made to begin inside of a scope, and its slot has been filled; it has not been started.
+void InheritCancellation(FiberEntity* fiber) noexcept;
+
+// --- By anybody ---
+
+// Any fiber and any thread, also a timer's; waits for other cancellations, but does not switch. The node stays
+// meanwhile. False: it was cancelled before.
+bool Cancel(CancelNode* node, CancelReason reason = CancelReason::kCancelled) noexcept;
+// Several, with the fences of one.
+void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason) noexcept;
+// A node that goes away under `lock`, and is null from then on.
+bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept;
+
+// The owner's next cancellation point, or the wait it is in, throws `exception`, once. It replaces one not yet thrown.
+void Inject(CancelNode* node, std::exception_ptr exception) noexcept;
+
+#ifdef WEFT_MODEL_CHECK
+extern base::SpinLock* model_cancellation_lock;  // the scenario's, made anew
+#endif
+
+}  // namespace weft::synchronization
+
+#endif  // WEFT_SYNC_CANCEL_CANCEL_NODE_H_

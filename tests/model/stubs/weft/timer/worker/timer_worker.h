@@ -1,0 +1,76 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// Replaces timer/worker/timer_worker.h in model tests of sync: one timer at a time, which fires at any time after it was
+// armed, under a lock, as the real one does.
+#ifndef WEFT_TIMER_WORKER_TIMER_WORKER_H_
+#define WEFT_TIMER_WORKER_TIMER_WORKER_H_
+
+#include "weft/base/deadline.h"
+#include "weft/base/thread/spin_lock.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/tests/testing/interleave.h"
+
+namespace weft::timer {
+
+class FireContext {
+ public:
+  void Ready(scheduling_group::FiberEntity* fiber) { ready_ = fiber; }
+
+ private:
+  friend class TimerWorker;
+  scheduling_group::FiberEntity* ready_ = nullptr;
+};
+
+struct TimerNode {
+  void (*fire)(TimerNode* node, FireContext* context) = nullptr;
+};
+
+struct WaitTimer : TimerNode {};
+
+class TimerWorker {
+ public:
+  static TimerWorker* Of(const scheduling_group::SchedulingGroup* group) noexcept { return group->timers; }
+
+  void Arm(WaitTimer* node, Deadline) noexcept {
+    {
+      base::SpinLockGuard guard(lock_);
+      MODEL_CHECK(armed_.Read() == nullptr, "armed twice");
+      armed_.Write(node);
+    }
+    something_is_armed_.Unpark();
+  }
+
+  bool Disarm(WaitTimer* node) noexcept {
+    base::SpinLockGuard guard(lock_);
+    if (armed_.Read() != node) return false;
+    armed_.Write(nullptr);
+    return true;
+  }
+
+  // The timer thread.
+  void Run() {
+    for (;;) {
+      something_is_armed_.Park();
+      FireContext context;
+      {
+        base::SpinLockGuard guard(lock_);
+        if (TimerNode* node = armed_.Read()) {
+          model::Note("the timer fires");
+          armed_.Write(nullptr);
+          node->fire(node, &context);
+        }
+      }
+      if (context.ready_ != nullptr) scheduling_group::UnparkRemote(&context.ready_, 1);
+    }
+  }
+
+ private:
+  base::SpinLock lock_;
+  model::Data<TimerNode*> armed_{nullptr};
+  model::Parker something_is_armed_;
+};
+
+}  // namespace weft::timer
+
+#endif  // WEFT_TIMER_WORKER_TIMER_WORKER_H_

@@ -1,0 +1,273 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/timer/callback/callback_timer.h"
+
+#include <atomic>
+#include <cstring>
+
+#include "weft/base/report/check.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/fiber/lost_fibers.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/worker/current_worker.h"
+#include "weft/timer/callback/callback_entry.h"
+#include "weft/timer/callback/callback_runner.h"
+#include "weft/timer/queue/shard_set.h"
+
+namespace weft::timer {
+namespace {
+
+using scheduling_group::CurrentWorker;
+using scheduling_group::LostFibers;
+using scheduling_group::WorkerBase;
+
+EntryWidth WidthFor(const CallbackType& type, std::uint64_t flags) noexcept {
+  const bool fits =
+      type.size <= TimerEntry::kNarrowCallable && (flags & (TimerEntry::kPeriodic | TimerEntry::kHasContext)) == 0;
+  return fits ? EntryWidth::kNarrow : EntryWidth::kWide;
+}
+
+// The entry with this id, with its shard locked. nullptr, without a lock: the timer has ended.
+TimerEntry* FindAndLock(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  TimerEntry* entry = TimerSlab::Find(id);
+  // relaxed: a check that saves the lock. The id was made, and passed to us, after its generation was stored.
+  if (entry == nullptr || GenerationOfWord(entry->word.load(std::memory_order_relaxed)) != GenerationOfId(id)) {
+    return nullptr;
+  }
+  TimerShard* shard = ShardOf(entry);
+  shard->lock.lock();
+  if (WEFT_LIKELY(GenerationOfWord(WordOf(entry)) == GenerationOfId(id))) return entry;
+  shard->lock.unlock();
+  return nullptr;
+}
+
+void* ContextToInherit(const WorkerBase* caller) {
+  if (caller == nullptr || caller->current == nullptr || execution_context_hooks.add_reference == nullptr)
+    return nullptr;
+  return caller->current->execution_context();
+}
+
+// Under the lock. nullptr: the shard is closed, or there is no memory.
+TimerEntry* Allocate(TimerShard* shard, EntryWidth width) WEFT_REQUIRES(shard->lock) {
+  TimerSlab& slab = shard->slab(width);
+  while (WEFT_LIKELY(shard->open_to_callbacks())) {
+    if (TimerEntry* entry = slab.Allocate()) return entry;
+    if (TimerChunk* chunk = slab.WithoutMemory()) {
+      const std::uint32_t from = chunk->populated;
+      const std::uint32_t to = TimerSlab::NextStep(from);
+      shard->lock.unlock();
+      TimerSlab::Populate(chunk, from, to);
+      shard->lock.lock();
+      if (chunk->populated == from) chunk->populated = to;
+      continue;
+    }
+    shard->lock.unlock();
+    TimerChunk* chunk = TimerSlab::NewChunk(shard, width, shard->node());
+    shard->lock.lock();
+    if (chunk == nullptr) break;
+    slab.Adopt(chunk);
+  }
+  return nullptr;
+}
+
+// Makes a complete entry kArmed or kCreated. Returns its id.
+std::uint64_t Place(TimerShard* shard, TimerEntry* entry, Tick tick, bool enable) WEFT_RELEASE(shard->lock) {
+  const std::uint64_t id = TimerSlab::IdOf(entry, GenerationOfWord(WordOf(entry)));
+  bool announce = false;
+  if (enable) {
+    SetState(entry, TimerEntry::kArmed);
+    announce = shard->Add(entry, tick);
+  } else {
+    SetState(entry, TimerEntry::kCreated);
+    entry->tick = tick;
+  }
+  shard->lock.unlock();
+  if (WEFT_UNLIKELY(announce)) shard->Announce(tick);
+  return id;
+}
+
+std::uint64_t Make(const CallbackTimerOptions& options, const CallbackType* type, void* callable,
+                   bool enable) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  const WorkerBase* caller = CurrentWorker();
+  TimerShard* shard = ShardOfCaller(caller);
+  if (WEFT_UNLIKELY(shard == nullptr)) {
+    scheduling_group::CheckMayBeRefused(options.function);
+    return 0;
+  }
+  const Tick tick = TickOfDeadline(options.at.time_point());
+  // Take the reference before locking. Copying the callable then needs one lock hold, and an entry that owns a copy can
+  // no longer be refused (which would destroy the callable twice).
+  void* context = options.on_timer_thread ? nullptr : ContextToInherit(caller);
+  if (context != nullptr) context = execution_context_hooks.add_reference(context);
+  std::uint64_t flags = 0;
+  if (options.on_timer_thread) flags |= TimerEntry::kOnTimerThread;
+  if (options.interval.count() != 0) flags |= TimerEntry::kPeriodic;
+  if (context != nullptr) flags |= TimerEntry::kHasContext;
+
+  shard->lock.lock();
+  TimerEntry* entry = Allocate(shard, WidthFor(*type, flags));
+  if (WEFT_UNLIKELY(entry == nullptr)) {
+    shard->lock.unlock();
+    if (context != nullptr) execution_context_hooks.release(context);
+    return 0;
+  }
+  entry->fire = &FireCallback;
+  entry->type = type;
+  entry->prev = nullptr;
+  if (context != nullptr) Wide(entry)->execution_context = context;
+  if ((flags & TimerEntry::kPeriodic) != 0) {
+    Wide(entry)->interval_ns = options.interval.count();
+    Wide(entry)->expires_ns = options.at.time_point().time_since_epoch().count();
+  }
+  // relaxed: under the lock.
+  entry->word.store(WordOf(entry) | flags | TimerEntry::kEnding, std::memory_order_relaxed);
+  if (WEFT_LIKELY(type->moved_by_copying)) {
+    if (WEFT_LIKELY(type->size == sizeof(void*))) {
+      std::memcpy(entry->callable(), callable, sizeof(void*));  // By far the most frequent size, without a call.
+    } else {
+      std::memcpy(entry->callable(), callable, type->size);
+    }
+  } else {
+    shard->lock.unlock();  // kEnding: the entry is ours.
+    type->move(entry->callable(), callable);
+    shard->lock.lock();
+    if (!shard->open_to_callbacks()) {
+      EndEntry(shard, entry);
+      return 0;
+    }
+  }
+  return Place(shard, entry, tick, enable);
+}
+
+enum class Killed { kAtOnce, kLater, kNothingToKill };
+
+// Kills what FindAndLock() found. kAtOnce: it has ended, and the lock was dropped. Else its holder will end it.
+Killed KillLocked(TimerShard* shard, TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  const std::uint64_t word = WordOf(entry);
+  const bool killed_before = (word & TimerEntry::kKilled) != 0;
+  switch (StateOf(word)) {
+    case TimerEntry::kArmed:
+      shard->Remove(entry);
+      entry->prev = nullptr;
+      EndEntry(shard, entry);
+      return Killed::kAtOnce;
+    case TimerEntry::kCreated:
+      EndEntry(shard, entry);
+      return Killed::kAtOnce;
+    case TimerEntry::kFiring:
+      SetKilled(entry);
+      return killed_before ? Killed::kNothingToKill : Killed::kLater;
+    case TimerEntry::kRunning: {
+      SetKilled(entry);
+      const bool more_to_come = (word & TimerEntry::kPeriodic) != 0 && !killed_before;
+      return more_to_come ? Killed::kLater : Killed::kNothingToKill;
+    }
+    default:  // kEnding; kFree, if the id is invalid.
+      return Killed::kNothingToKill;
+  }
+}
+
+// Whether the callback's fiber is one that never runs (again). Under the lock.
+bool IsLost(TimerEntry* entry) noexcept {
+  const TimerEntry::State state = StateOf(WordOf(entry));
+  Tick fiber = 0;
+  if (state == TimerEntry::kFiring) {
+    // acquire: the fiber, which cannot end before it has had the lock. Pairs with the release in NewCallbackFiber().
+    fiber = std::atomic_ref<Tick>(entry->tick).load(std::memory_order_acquire);
+  } else if (state == TimerEntry::kRunning && (WordOf(entry) & TimerEntry::kOnTimerThread) == 0) {
+    fiber = entry->tick;  // In kEnding it may be a thread.
+  }
+  return fiber != 0 && LostFibers::Has(reinterpret_cast<const scheduling_group::FiberEntity*>(fiber));
+}
+
+}  // namespace
+
+std::uint64_t CreateCallbackTimer(const CallbackTimerOptions& options, const CallbackType* type, void* callable) {
+  return Make(options, type, callable, /*enable=*/false);
+}
+
+std::uint64_t SetCallbackTimer(const CallbackTimerOptions& options, const CallbackType* type, void* callable) {
+  return Make(options, type, callable, /*enable=*/true);
+}
+
+void EnableCallbackTimer(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  TimerEntry* entry = FindAndLock(id);
+  if (entry == nullptr) return;
+  TimerShard* shard = ShardOf(entry);
+  if (StateOf(WordOf(entry)) != TimerEntry::kCreated) {
+    shard->lock.unlock();
+  } else if (!shard->open_to_callbacks()) {
+    EndEntry(shard, entry);
+  } else {
+    Place(shard, entry, entry->tick, /*enable=*/true);
+  }
+}
+
+bool KillCallbackTimer(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  TimerEntry* entry = FindAndLock(id);
+  if (entry == nullptr) return false;
+  TimerShard* shard = ShardOf(entry);
+  const Killed killed = KillLocked(shard, entry);
+  if (killed != Killed::kAtOnce) shard->lock.unlock();
+  return killed != Killed::kNothingToKill;
+}
+
+bool KillCallbackTimerAndWait(std::uint64_t id) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  TimerEntry* entry = FindAndLock(id);
+  if (entry == nullptr) return false;
+  TimerShard* shard = ShardOf(entry);
+  const Killed killed = KillLocked(shard, entry);
+  if (killed == Killed::kAtOnce) return true;
+
+  const TimerEntry::State state = StateOf(WordOf(entry));
+  const bool in_hand = state != TimerEntry::kFree;
+  const bool in_our_hand = in_hand && state != TimerEntry::kFiring && entry->tick == Myself();
+  const bool may_wait = ShardSetOfThread() == nullptr;
+  const bool lost = LostFibers::Any() && !in_our_hand && IsLost(entry);
+  if (WEFT_UNLIKELY(lost)) {
+    shard->lock.unlock();
+    LostFibers::Fail("KillFiberTimerAndWait", "the callback");
+  } else if (in_hand && !in_our_hand && may_wait) {
+    WaitForEnd(shard, entry);
+  } else {
+    shard->lock.unlock();
+    WEFT_CHECK(may_wait || in_our_hand || !in_hand,
+               "KillFiberTimerAndWait: the thread that runs the timers may not wait for one");
+  }
+  return killed == Killed::kLater;
+}
+
+std::size_t DropCallbackTimers(TimerShard* shard) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+  TimerLink* dropped = nullptr;
+  std::size_t count = 0;
+  shard->lock.lock();
+  const auto drop = [&](TimerEntry* entry) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    const TimerEntry::State state = StateOf(WordOf(entry));
+    if (state == TimerEntry::kEnding) return;
+    ++count;
+    if (state == TimerEntry::kFiring || state == TimerEntry::kRunning) {
+      SetKilled(entry);
+      return;
+    }
+    if (state == TimerEntry::kArmed) {
+      shard->Remove(entry);
+      entry->prev = nullptr;
+    }
+    SetState(entry, TimerEntry::kEnding);
+    entry->tick = Myself();
+    entry->next = dropped;
+    dropped = entry;
+  };
+  for (EntryWidth width : kEntryWidths) shard->slab(width).ForEachLive(drop);
+  shard->lock.unlock();
+  while (dropped != nullptr) {
+    auto* entry = static_cast<TimerEntry*>(dropped);
+    dropped = dropped->next;
+    shard->lock.lock();
+    EndEntry(shard, entry);
+  }
+  return count;
+}
+
+}  // namespace weft::timer

@@ -1,0 +1,209 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// TimerShard: one lock, and the timers under it: a queue, and the memory of timers with callbacks.
+//
+// A group's timers are spread over shards, one per worker and a few for other threads, so that setting and cancelling
+// mostly take an uncontended lock. Only the timer thread visits all (timer_worker.h).
+//
+// Invariants
+//   SH1  next() is never later than the queue needs: Add lowers it under the lock, and only the timer thread raises it,
+//        under the lock, after taking what was due (but for SH4).
+//   SH2  A thread that lowers next() announces it to the alarm after it has dropped the lock (AL1 in alarm.h).
+//   SH3  A shard is open, then open for waits only, then closed, and may then be opened again. One open for waits only
+//        takes no timer with a callback. A closed one takes no node: a wait armed there is not linked and never fires.
+//   SH4  A shard that was opened under a test clock keeps its nodes in an ExactQueue, and next() is exact: it rises
+//        again when the first node is removed. A test clock moves time to it (TimerWorker::NextTimer).
+// Shards are never destroyed (shard_set.h), so the `shard` of a WaitTimer or chunk may be locked at any time.
+// Lock order: a leaf. Only TimerNode::fire is called under the lock.
+#ifndef WEFT_TIMER_QUEUE_TIMER_SHARD_H_
+#define WEFT_TIMER_QUEUE_TIMER_SHARD_H_
+
+#include <atomic>
+#include <cstddef>
+
+#include "weft/base/report/check.h"
+#include "weft/base/thread/cpu.h"
+#include "weft/base/thread/spin_lock.h"
+#include "weft/base/thread/thread_annotations.h"
+#include "weft/base/time/clock.h"
+#include "weft/base/time/test_time.h"
+#include "weft/timer/callback/alarm.h"
+#include "weft/timer/queue/exact_queue.h"
+#include "weft/timer/queue/tick.h"
+#include "weft/timer/queue/timer_queue.h"
+#include "weft/timer/queue/timer_slab.h"
+#include "weft/timer/worker/housekeeping.h"
+
+namespace weft::timer {
+
+class TimerShard;
+
+// Two lines, since the processor fetches lines in pairs.
+class alignas(2 * base::kCacheLineSize) TimerShard {
+ public:
+  TimerShard() = default;
+  TimerShard(const TimerShard&) = delete;
+  TimerShard& operator=(const TimerShard&) = delete;
+
+  base::SpinLock lock;
+
+  // Any thread. When the timer thread must visit this shard. relaxed: alarm.h orders it, the lock guards the timers.
+  Tick next() const noexcept { return next_.load(std::memory_order_relaxed); }
+
+  // --- Under the lock ---
+
+  // Whether it takes timers with callbacks (SH3).
+  bool open_to_callbacks() const noexcept WEFT_REQUIRES(lock) { return open_to_callbacks_; }
+
+  // Links `node`. True: call Announce(node's tick) when the lock has been dropped.
+  [[nodiscard]] bool Add(TimerNode* node, Tick tick) noexcept WEFT_REQUIRES(lock) {
+    if (WEFT_UNLIKELY(exact_)) {
+      AddExact(node, tick);
+    } else {
+      if (queue_.IsFar(tick) && WEFT_UNLIKELY(++far_adds_ % kFarAddsPerLook == 0)) CatchUp();
+      queue_.Add(node, tick);
+    }
+    if (node->tick >= next_.load(std::memory_order_relaxed)) return false;
+    next_.store(node->tick, std::memory_order_relaxed);  // As in next().
+    return true;
+  }
+
+  void Remove(TimerNode* node) noexcept WEFT_REQUIRES(lock) {
+    if (WEFT_UNLIKELY(exact_)) return RemoveExact(node);
+    queue_.Remove(node);
+  }
+
+  // The timer thread. TimerQueue::Advance(), and updates next().
+  template <class Sink>
+  TimerQueue::Progress Advance(Tick now, std::size_t budget, Sink&& sink) noexcept WEFT_REQUIRES(lock) {
+    if (WEFT_UNLIKELY(exact_)) return AdvanceExact(now, budget, sink);
+    const auto progress = queue_.Advance(now, budget, sink);
+    next_.store(queue_.NextWakeup(), std::memory_order_relaxed);  // As in next().
+    return progress;
+  }
+
+  std::size_t size() const noexcept WEFT_REQUIRES(lock) { return exact_ ? exact_queue_.size() : queue_.size(); }
+
+  // Unlinks the nodes left in a closed shard. Returns how many.
+  std::size_t DropAll() noexcept WEFT_REQUIRES(lock) {
+    std::size_t count = 0;
+    while ((exact_ ? exact_queue_.PopDue(kNever) : queue_.PopAny()) != nullptr) ++count;
+    next_.store(kNever, std::memory_order_relaxed);  // As in next().
+    return count;
+  }
+
+  TimerSlab& slab(EntryWidth width) noexcept WEFT_REQUIRES(lock) {
+    return width == EntryWidth::kWide ? wide_ : narrow_;
+  }
+  TimerSlab& SlabOf(TimerEntry* entry) noexcept WEFT_REQUIRES(lock) { return slab(TimerChunk::Of(entry)->width); }
+
+  // --- Without the lock ---
+
+  // After Add() has returned true (SH2).
+  void Announce(Tick tick) noexcept {
+    alarm_->Announce(tick);
+    if (base::HasTestTime()) base::TestTime::TellDriver();  // TT2 in test_time.h
+  }
+
+  // Links `node`, or does nothing if the shard is closed.
+  void Arm(WaitTimer* node, Tick tick) noexcept WEFT_EXCLUDES(lock) {
+    lock.lock();
+    bool announce = false;
+    node->shard = this;
+    if (WEFT_LIKELY(open_)) announce = Add(node, tick);
+    lock.unlock();
+    if (WEFT_UNLIKELY(announce)) Announce(tick);
+  }
+
+  // True: `node` was linked. In both cases its `fire` is not running when this returns.
+  bool Disarm(WaitTimer* node) noexcept WEFT_EXCLUDES(lock) {
+    base::SpinLockGuard guard(lock);
+    if (!node->linked()) return false;
+    Remove(node);
+    return true;
+  }
+
+  // There may be memory to give back.
+  void RequestTrim() noexcept { housekeeping_->Request(); }
+
+  base::Clock::TimePoint now() const noexcept { return clock_->now(); }
+  int node() const noexcept { return node_; }
+
+  // --- ShardSet ---
+
+  void Install(Alarm* alarm, Housekeeping* housekeeping, int node) noexcept {
+    alarm_ = alarm;
+    housekeeping_ = housekeeping;
+    node_ = node;
+  }
+  void Open(const base::Clock* clock) noexcept WEFT_EXCLUDES(lock) {
+    base::SpinLockGuard guard(lock);
+    exact_ = base::HasTestTime();
+    queue_.Restart(exact_ ? 0 : TickOfNow(clock->now()));
+    clock_ = clock;
+    open_ = true;
+    open_to_callbacks_ = true;
+  }
+  void CloseToCallbacks() noexcept WEFT_EXCLUDES(lock) {
+    base::SpinLockGuard guard(lock);
+    open_to_callbacks_ = false;
+  }
+  void Close() noexcept WEFT_EXCLUDES(lock) {
+    base::SpinLockGuard guard(lock);
+    open_to_callbacks_ = false;
+    open_ = false;
+  }
+
+ private:
+  // The queue's present stands still while nothing is due, and near timers then look far. While many are armed, the
+  // clock is read once per so many far ones to correct that; few may be filed twice.
+  static constexpr unsigned kFarAddsPerLook = 64;
+  // Nodes that CatchUp() may file again. It leaves fuller slots to the timer thread (TimerQueue::NextWakeup).
+  static constexpr std::size_t kCatchUpBudget = 32;
+
+  WEFT_NOINLINE WEFT_COLD void AddExact(TimerNode* node, Tick tick) noexcept WEFT_REQUIRES(lock) {
+    exact_queue_.Add(node, tick);
+  }
+
+  WEFT_NOINLINE WEFT_COLD void RemoveExact(TimerNode* node) noexcept WEFT_REQUIRES(lock) {
+    exact_queue_.Remove(node);
+    next_.store(exact_queue_.First(), std::memory_order_relaxed);  // As in next().
+  }
+
+  template <class Sink>
+  TimerQueue::Progress AdvanceExact(Tick now, std::size_t budget, Sink& sink) noexcept WEFT_REQUIRES(lock) {
+    for (; budget != 0; --budget) {
+      TimerNode* node = exact_queue_.PopDue(now);
+      if (node == nullptr) break;
+      sink(node);
+    }
+    next_.store(exact_queue_.First(), std::memory_order_relaxed);  // As in next().
+    return exact_queue_.First() <= now ? TimerQueue::Progress::kMore : TimerQueue::Progress::kDone;
+  }
+
+  void CatchUp() noexcept WEFT_REQUIRES(lock) {
+    const Tick now = TickOfNow(clock_->now());
+    if (now >= next_.load(std::memory_order_relaxed)) return;  // The timer thread is about to advance it.
+    // Nothing is due before next(), so nothing fires. The next call goes on with nodes left to file.
+    static_cast<void>(queue_.Advance(now, kCatchUpBudget, [](TimerNode*) { WEFT_UNREACHABLE(); }));
+  }
+
+  std::atomic<Tick> next_{kNever};
+  bool open_ WEFT_GUARDED_BY(lock) = false;
+  bool open_to_callbacks_ WEFT_GUARDED_BY(lock) = false;
+  bool exact_ WEFT_GUARDED_BY(lock) = false;  // SH4
+  unsigned far_adds_ WEFT_GUARDED_BY(lock) = 0;
+  int node_ = -1;
+  Alarm* alarm_ = nullptr;
+  Housekeeping* housekeeping_ = nullptr;
+  const base::Clock* clock_ = nullptr;
+  TimerSlab narrow_ WEFT_GUARDED_BY(lock){EntryWidth::kNarrow};
+  TimerSlab wide_ WEFT_GUARDED_BY(lock){EntryWidth::kWide};
+  ExactQueue exact_queue_ WEFT_GUARDED_BY(lock);
+  TimerQueue queue_ WEFT_GUARDED_BY(lock);
+};
+
+}  // namespace weft::timer
+
+#endif  // WEFT_TIMER_QUEUE_TIMER_SHARD_H_
