@@ -12,10 +12,10 @@
 //     NoncontiguousBuffer first = message.Cut(16);    // message is 16 bytes shorter
 //     for (std::string_view block : message) Send(block);
 //
-// A buffer is a list of segments: parts of blocks (base/memory/buffer_block.h). Bytes that are copied or read into it go to
-// its tail: the unused end of the block that it allocated last. Blocks grow with the buffer, from 512 bytes to 16 KiB.
-// A buffer that Cut() and Skip() have emptied keeps its tail; Clear() gives it up. A block lives while a buffer has a
-// byte of it, so a short buffer may hold a long block; ToString() makes a copy that holds none.
+// A buffer is a list of segments: parts of blocks (base/memory/buffer_block.h). Bytes that are copied or read into it
+// go to its tail: the unused end of the block that it allocated last. Blocks grow with the buffer, from 512 bytes to 16
+// KiB. A buffer that Cut() and Skip() have emptied keeps its tail; Clear() gives it up. A block lives while a buffer
+// has a byte of it, so a short buffer may hold a long block; ToString() makes a copy that holds none.
 //
 // Invariants
 //   NB1  No segment is empty, and ByteSize() is the sum of their sizes.

@@ -21,7 +21,8 @@
 
 namespace weft::fiber {
 
-// The fiber's id and name, where it runs, and for how long at least; scheduling_group/watch/slice_limits.h has the fields.
+// The fiber's id and name, where it runs, and for how long at least; scheduling_group/watch/slice_limits.h has the
+// fields.
 using LongSlice = scheduling_group::LongSlice;
 
 // Called as hook(const LongSlice&) when a fiber passes the error limit, after the log line. It runs on the thread that

@@ -25,10 +25,10 @@
 // How it works. ReadRequest() reads in a CancelScope of its own, which Stop() cancels. Scopes are level-triggered, and
 // a read that need not wait succeeds: so a request that has come is read also in a drain, and later calls do not wait.
 //
-// Turns. A fiber that need not wait keeps its worker until its time slice ends (scheduling_group/worker/time_slice.h). Reads
-// give way after a few in a row (FD5 in io/reactor/fd_slot.h), but one read may bring hundreds of requests, and a client that
-// pipelines without end sends the next ones meanwhile. A handler that takes several requests out of a read counts each
-// by CountRequest(). When that is true, it writes what is ready, and calls GiveWay().
+// Turns. A fiber that need not wait keeps its worker until its time slice ends (scheduling_group/worker/time_slice.h).
+// Reads give way after a few in a row (FD5 in io/reactor/fd_slot.h), but one read may bring hundreds of requests, and a
+// client that pipelines without end sends the next ones meanwhile. A handler that takes several requests out of a read
+// counts each by CountRequest(). When that is true, it writes what is ready, and calls GiveWay().
 //
 // Invariants
 //   DR1  A drain ends ReadRequest() only if the kernel, asked once more after the cancellation, has no byte for it.

@@ -10,9 +10,9 @@
 //     char answer[64];
 //     io::IoResult got = stream.ReadSome(answer, 5s);  // got.bytes == 0 && got.ok(): the peer has finished
 //
-// Who may call: as io/reactor/descriptor.h. One fiber may read while another one writes; two that write at once mix their
-// bytes. Errors: io_result.h. A peer that has gone is an error (broken_pipe, connection_reset), never a SIGPIPE. See
-// also io/cancel_on_hangup.h (the peer goes away while nobody reads) and io/asio_stream.h (Boost.Asio).
+// Who may call: as io/reactor/descriptor.h. One fiber may read while another one writes; two that write at once mix
+// their bytes. Errors: io_result.h. A peer that has gone is an error (broken_pipe, connection_reset), never a SIGPIPE.
+// See also io/cancel_on_hangup.h (the peer goes away while nobody reads) and io/asio_stream.h (Boost.Asio).
 #ifndef WEFT_IO_TCP_STREAM_H_
 #define WEFT_IO_TCP_STREAM_H_
 

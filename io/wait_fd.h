@@ -8,7 +8,8 @@
 //
 // Any number of fibers may wait for one descriptor, for the same or for different events. Level-triggered, as poll(2):
 // events that are there already end the wait at once. A wait costs a system call; Weft's own sockets are cheaper
-// (io/reactor/fd_slot.h). The caller keeps the descriptor. CloseFd() closes it while fibers wait: a plain close() wakes none.
+// (io/reactor/fd_slot.h). The caller keeps the descriptor. CloseFd() closes it while fibers wait: a plain close() wakes
+// none.
 //
 // How it works: a descriptor has one oneshot registration with the events of all waiters. When one comes, all waiters
 // are woken, and those that want another one register anew.
@@ -44,8 +45,8 @@ namespace weft::io {
 // Any fiber and any thread. As close(2); fibers that wait for the descriptor get operation_canceled.
 std::error_code CloseFd(int fd);
 
-// Any thread, before it registers the descriptor in another way (io/reactor/fd_slot.h). Ends WaitFd()'s registration; fibers
-// that still wait get operation_canceled.
+// Any thread, before it registers the descriptor in another way (io/reactor/fd_slot.h). Ends WaitFd()'s registration;
+// fibers that still wait get operation_canceled.
 void ForgetFd(int fd);
 
 }  // namespace weft::io

@@ -10,8 +10,9 @@
 //
 // The pieces after the condition are the message, evaluated and streamed (<<) on failure only, out of line: a check
 // that holds costs one branch. Without pieces the message is the condition. The message goes to the log sink
-// (base/report/log.h), if one is set, then to glog's FATAL (stderr, log file, backtrace, abort()), or, if the program has not
-// initialised glog, to stderr, before abort(). Refusals by the system or a limit (no memory, queue full) are returned.
+// (base/report/log.h), if one is set, then to glog's FATAL (stderr, log file, backtrace, abort()), or, if the program
+// has not initialised glog, to stderr, before abort(). Refusals by the system or a limit (no memory, queue full) are
+// returned.
 #ifndef WEFT_BASE_REPORT_CHECK_H_
 #define WEFT_BASE_REPORT_CHECK_H_
 

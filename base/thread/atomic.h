@@ -5,8 +5,8 @@
 //
 // The concurrency protocols use these names, so that a model test can compile the same headers with -DWEFT_MODEL_CHECK
 // and -DWEFT_MODEL_ATOMIC_HEADER='"..."'. That header defines, in weft::base, Atomic, Plain, the fences of this file
-// and of asymmetric_fence.h, and, if the code under test sleeps, FutexWait and FutexWake (base/thread/futex.h). It may define
-// WEFT_MODEL_CPU_RELAX(), which CpuRelax() then calls.
+// and of asymmetric_fence.h, and, if the code under test sleeps, FutexWait and FutexWake (base/thread/futex.h). It may
+// define WEFT_MODEL_CPU_RELAX(), which CpuRelax() then calls.
 //
 // ThreadSanitizer does not see fences: use one for StoreLoad only, and put acquire and release on the operations.
 #ifndef WEFT_BASE_THREAD_ATOMIC_H_

@@ -31,7 +31,8 @@ namespace weft::base {
 // For x86-64 and today's aarch64. std::hardware_destructive_interference_size would make our ABI depend on -mtune.
 inline constexpr std::size_t kCacheLineSize = 64;
 
-// One turn of a spin loop. About 40 ns on x86 since Skylake, 5 ns before. A model test may override it (base/thread/atomic.h).
+// One turn of a spin loop. About 40 ns on x86 since Skylake, 5 ns before. A model test may override it
+// (base/thread/atomic.h).
 WEFT_ALWAYS_INLINE void CpuRelax() noexcept {
 #if defined(WEFT_MODEL_CPU_RELAX)
   WEFT_MODEL_CPU_RELAX();

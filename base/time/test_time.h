@@ -5,7 +5,8 @@
 //
 //   runners      workers that are not asleep: RunsInTestTime, RestsInTestTime
 //   holds        blocking calls, which run where nobody sees them: HoldsTestTime
-//   waits        TestTimeWait: plain threads in ParkUntil(), and waiting drivers of FiberLoops (fiber/loop/loop_driver.h)
+//   waits        TestTimeWait: plain threads in ParkUntil(), and waiting drivers of FiberLoops
+//                (fiber/loop/loop_driver.h)
 //
 // One thread, the driver (fiber/runtime/test_clock_driver.h), moves the time:
 //

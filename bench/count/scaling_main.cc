@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // weft_scaling: bench/workload's workloads, and those of all_groups.h, for scaling.py. After each, or for a while in
-// its middle, it prints what the scheduler has counted (scheduling_group/group/counters.h), and EntityPool's locks: one line
-// for all groups.
+// its middle, it prints what the scheduler has counted (scheduling_group/group/counters.h), and EntityPool's locks: one
+// line for all groups.
 
 #include <cstddef>
 #include <cstdint>

@@ -19,7 +19,8 @@
 //        inside a catch block, or in a destructor run by unwinding) keeps them on its own stack and restores them when
 //        it returns. So the usual switch only checks two words, and a new flow starts with none.
 //   CX3  After a switch only the returned ThreadState may be used; the one passed in may belong to another thread by
-//        now. The same goes for every address of a thread_local taken before it: see WEFT_TLS_ACCESSOR in base/thread/cpu.h.
+//        now. The same goes for every address of a thread_local taken before it: see WEFT_TLS_ACCESSOR in
+//        base/thread/cpu.h.
 //   CX4  No lock is held over a switch, and no C++ exception leaves an entry function (it never returns either).
 //
 // Who may call: any thread that has called InitThreadState() and InitThreadContext(); MakeContext() any thread at all.

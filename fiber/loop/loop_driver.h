@@ -20,9 +20,10 @@
 //        fiber that runs). The driver leaves the section to look after timers, and while it waits.
 //   LDR3  A wake-up between a look at the predicate and the wait is not lost: the predicate is asked once more after
 //        the sleep has been announced, and Wake() ends an announced sleep.
-//   LDR4  Under a test clock (base/time/test_time.h) the driver is a runner while it is in and does not wait. A loop whose
-//        descriptor is open waits while it is out, too (test_wait_), and is a runner while that is readable. Nobody can
-//        tell the thread of a loop without a descriptor that a time has come: time passes over its deadlines.
+//   LDR4  Under a test clock (base/time/test_time.h) the driver is a runner while it is in and does not wait. A loop
+//        whose descriptor is open waits while it is out, too (test_wait_), and is a runner while that is readable.
+//        Nobody can tell the thread of a loop without a descriptor that a time has come: time passes over its
+//        deadlines.
 //   LDR5  While another loop of the thread is in above it, a driver is in no OutsideSection, and no runner. Its
 //        timers and fibers wait. The last one entered is left first, also by an exception.
 //   LDR6  The loop runs below a wait of a predicate or of a function that a fiber has called, and below no other: the

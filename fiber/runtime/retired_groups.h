@@ -5,8 +5,8 @@
 //
 // A group without unfinished fibers is closed: the memory of its queues, worker slots and stacks goes back. Its last
 // kilobyte and its poller are used again by the next runtimes, whatever their options: descriptors that outlive a
-// runtime refer to the poller (io/reactor/reactor.h). Groups with unfinished fibers stay as they are, and never run again; so
-// do those that end while a thread lives that was left behind.
+// runtime refer to the poller (io/reactor/reactor.h). Groups with unfinished fibers stay as they are, and never run
+// again; so do those that end while a thread lives that was left behind.
 //
 // Invariant
 //   RT6  A child forked while no runtime ran uses no group of the parent's runtimes: it shares their pollers with the

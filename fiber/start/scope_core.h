@@ -82,8 +82,8 @@ class ScopeCore : public scheduling_group::FiberOwner {
   void Await() noexcept;
   // The same; cancels what has not ended.
   void CancelAndAwait() noexcept;
-  // Before a wait without a deadline: ends the process if a child is lost (scheduling_group/fiber/lost_fibers.h). False: one
-  // is, inside exit(): then nothing waits for the children.
+  // Before a wait without a deadline: ends the process if a child is lost (scheduling_group/fiber/lost_fibers.h).
+  // False: one is, inside exit(): then nothing waits for the children.
   [[nodiscard]] bool CheckWillEnd(const char* waiter) noexcept;
   void ThrowFailure();
   bool Cancel() noexcept { return synchronization::Cancel(&node_); }

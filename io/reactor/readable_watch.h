@@ -10,7 +10,8 @@
 //     any more                  Disarm(): any thread                  true
 //
 // The watch guards what it waits for (a connection): whoever ends the watch goes on with that, and may destroy both.
-// It is a waiter in the queue of the slot's reading side (io/reactor/fd_slot.h), as those of fibers and of selections are.
+// It is a waiter in the queue of the slot's reading side (io/reactor/fd_slot.h), as those of fibers and of selections
+// are.
 //
 // Invariants
 //   RDW1  After Arm() has said kArmed either `readable` is called, once, or one Disarm() says true; never both. Whoever

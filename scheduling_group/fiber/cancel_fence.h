@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two halves of the barrier between a cancellable wait and its canceller (base/thread/asymmetric_fence.h): cancellations
-// are rare, so the canceller pays for both. Without membarrier() both sides use a full fence.
+// The two halves of the barrier between a cancellable wait and its canceller (base/thread/asymmetric_fence.h):
+// cancellations are rare, so the canceller pays for both. Without membarrier() both sides use a full fence.
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_CANCEL_FENCE_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_CANCEL_FENCE_H_
 

@@ -4,8 +4,8 @@
 // GroupStacks: the stacks of a group's fibers. One pool has those of the group's size; custom pools, made on first use
 // and kept, serve fibers that ask for another size or guard.
 //
-// A group marks each record_every-th stack that its pool hands out (context/stack/stack_mark.h), and keeps the largest use.
-// Sizes and guards of custom pools are rounded up to powers of two, so that many sizes share few pools.
+// A group marks each record_every-th stack that its pool hands out (context/stack/stack_mark.h), and keeps the largest
+// use. Sizes and guards of custom pools are rounded up to powers of two, so that many sizes share few pools.
 //
 // Invariants
 //   CP1  A custom stack has at least the requested size and less than twice it, or kMinStackSize; likewise its guard

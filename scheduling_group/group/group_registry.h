@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scheduling groups of this process. fiber/runtime/runtime_instance.cc fills it when the runtime has started, and empties
-// it when the workers have been joined.
+// The scheduling groups of this process. fiber/runtime/runtime_instance.cc fills it when the runtime has started, and
+// empties it when the workers have been joined.
 //
 // Invariants
 //   GR1  A group found here stays, and is not given to another runtime, until the finder's OutsideSection ends; for a

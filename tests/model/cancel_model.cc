@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Cancellation through all interleavings: sync/cancel_node.{h,cc}, child_table.{h,cc}, the cancellable waits of
+// Cancellation through all interleavings: sync/cancel/cancel_node.{h,cc}, child_table.{h,cc}, the cancellable waits of
 // wait_queue.{h,cc}, the places of FiberEvent and FiberSemaphore from which a waiter is withdrawn, and selections of
 // the two (selection.{h,cc}), and overtaken_call.h. A cancellation against a notification, a time-out, another
 // cancellation, the entry and the end of a scope, the start and the end of a child, an exception from outside, a scope

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What base/report/check.h and base/report/log.h need, for model tests: they do not link the base library, whose objects know the
-// real atomics. A check that fails is a violation like any other.
+// What base/report/check.h and base/report/log.h need, for model tests: they do not link the base library, whose
+// objects know the real atomics. A check that fails is a violation like any other.
 #include <cstdio>
 #include <cstdlib>
 #include <string>

@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// sync/child_table.{h,cc} through all interleavings: of the children that are waited for exactly one says that it was
-// the last, then all that the others did is visible, and the table may go; a walk finds each child that lives, also
-// while slots of others become free.
+// sync/cancel/child_table.{h,cc} through all interleavings: of the children that are waited for exactly one says that
+// it was the last, then all that the others did is visible, and the table may go; a walk finds each child that lives,
+// also while slots of others become free.
 #include <gtest/gtest.h>
 
 #include "weft/sync/cancel/cancel_node.h"

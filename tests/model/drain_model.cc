@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// DrainWaiter of scheduling_group/group/drain.h through all interleavings: workers count the ends of fibers and tell the
-// waiter. It must not sleep for ever when none is left (a deadlock), and must see what the last fibers did.
+// DrainWaiter of scheduling_group/group/drain.h through all interleavings: workers count the ends of fibers and tell
+// the waiter. It must not sleep for ever when none is left (a deadlock), and must see what the last fibers did.
 #include <gtest/gtest.h>
 
 #include "weft/scheduling_group/group/drain.h"

@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// io/fd_slot.{h,cc}, io/readable_watch.{h,cc} and the loop of io/reactor/descriptor_calls.h through all interleavings: readers,
-// the worker that polls, watches for bytes and for hang-ups, and somebody who closes. No byte is missed (FD1, RDW2),
-// nothing is called on a number that is closed (FD3), a close ends all waits (FD4), events of a former use do no harm
-// (FD2), and of all that would end a watch one does (FD9, RDW1, RDW5). The kernel is the scenario's; the scheduler, the
-// timers and the locks are those of tests/model/stubs.
+// io/reactor/fd_slot.{h,cc}, io/reactor/readable_watch.{h,cc} and the loop of io/reactor/descriptor_calls.h through all
+// interleavings: readers, the worker that polls, watches for bytes and for hang-ups, and somebody who closes. No byte
+// is missed (FD1, RDW2), nothing is called on a number that is closed (FD3), a close ends all waits (FD4), events of a
+// former use do no harm (FD2), and of all that would end a watch one does (FD9, RDW1, RDW5). The kernel is the
+// scenario's; the scheduler, the timers and the locks are those of tests/model/stubs.
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <sys/types.h>

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/fiber/fiber_state.h through all interleavings: workers run a fiber, wakers end its parks. One worker at a
-// time runs the fiber (its stack is checked for races); it sees what its waker did, and comes to its end (a lost
+// scheduling_group/fiber/fiber_state.h through all interleavings: workers run a fiber, wakers end its parks. One worker
+// at a time runs the fiber (its stack is checked for races); it sees what its waker did, and comes to its end (a lost
 // wake-up is a deadlock).
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/queue/hand_off_slot.h through all interleavings: a worker fills and empties its slot, others take from it.
-// Each fiber is taken once, with what its worker wrote to it (HS1). A spinner gets a fiber left in the slot at its
-// second sample (HS2). No fiber is forgotten when a worker goes to sleep (with idle_workers.h).
+// scheduling_group/queue/hand_off_slot.h through all interleavings: a worker fills and empties its slot, others take
+// from it. Each fiber is taken once, with what its worker wrote to it (HS1). A spinner gets a fiber left in the slot at
+// its second sample (HS2). No fiber is forgotten when a worker goes to sleep (with idle_workers.h).
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/idle/idle_workers.h through all interleavings: producers publish work and notify; workers spin, sleep and
-// search once more, as Worker::NextFiber() does. When nothing moves any more no work may be left (no lost wake-up),
-// even if the work published first ends only after the work published last (so a worker that is busy for long does not
-// count as one that will search). Also with one worker that sleeps in the poll for input and output, as in
+// scheduling_group/idle/idle_workers.h through all interleavings: producers publish work and notify; workers spin,
+// sleep and search once more, as Worker::NextFiber() does. When nothing moves any more no work may be left (no lost
+// wake-up), even if the work published first ends only after the work published last (so a worker that is busy for long
+// does not count as one that will search). Also with one worker that sleeps in the poll for input and output, as in
 // Worker::Sleep(), on the real base::Parker.
 #include <gtest/gtest.h>
 

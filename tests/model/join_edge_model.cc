@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// fiber/start/join_edge.h through all interleavings: of fibers that close a cycle at the same time at least one finds it
-// (JE1); who follows an edge that is being cleared gets a living target or none (JE2).
+// fiber/start/join_edge.h through all interleavings: of fibers that close a cycle at the same time at least one finds
+// it (JE1); who follows an edge that is being cleared gets a living target or none (JE2).
 #include <gtest/gtest.h>
 
 #include <cstddef>

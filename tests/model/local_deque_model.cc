@@ -1,9 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/queue/local_deque.h through all interleavings, at capacities 2 and 4: each fiber that the owner pushes is
-// taken once, with what the owner wrote to it before; the owner takes the newest, thieves the oldest; no slot is filled
-// again before the thread that took its fiber has read it (mutations/local_deque.common.patch reports the reads); and
+// scheduling_group/queue/local_deque.h through all interleavings, at capacities 2 and 4: each fiber that the owner
+// pushes is taken once, with what the owner wrote to it before; the owner takes the newest, thieves the oldest; no slot
+// is filled again before the thread that took its fiber has read it (mutations/local_deque.common.patch reports the
+// reads); and
 // LD3 with the fences of idle workers.
 #include <gtest/gtest.h>
 

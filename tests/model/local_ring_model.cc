@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/queue/local_ring.h through all interleavings, at capacities 2 and 4: each fiber that the owner pushes is
-// taken once, by each taker oldest first, with what the owner wrote to it before; no slot is filled again before the
-// thread that took its fiber has read it (mutations/local_ring.common.patch reports the reads); and LR3 with the fences
-// of idle workers (the whole protocol on a ring: idle_workers_model.cc).
+// scheduling_group/queue/local_ring.h through all interleavings, at capacities 2 and 4: each fiber that the owner
+// pushes is taken once, by each taker oldest first, with what the owner wrote to it before; no slot is filled again
+// before the thread that took its fiber has read it (mutations/local_ring.common.patch reports the reads); and LR3 with
+// the fences of idle workers (the whole protocol on a ring: idle_workers_model.cc).
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/fiber/outside_section.h through all interleavings: threads enter sections and use a published object; one
-// thread unpublishes it, waits, and destroys it. Nobody uses the destroyed object (a race on Data; OS1, OS4), and the
-// wait ends (OS3: a deadlock otherwise). OS2 is in tests/scheduling_group/outside_section_test.cc.
+// scheduling_group/fiber/outside_section.h through all interleavings: threads enter sections and use a published
+// object; one thread unpublishes it, waits, and destroys it. Nobody uses the destroyed object (a race on Data; OS1,
+// OS4), and the wait ends (OS3: a deadlock otherwise). OS2 is in tests/scheduling_group/outside_section_test.cc.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// base/parker.{h,cc} through all interleavings, on a modelled futex: no Unpark() is lost (that would be a deadlock),
-// what was done before it is visible, and the owner may destroy the Parker as soon as Park() has returned; likewise for
-// an owner that waits elsewhere.
+// base/thread/parker.{h,cc} through all interleavings, on a modelled futex: no Unpark() is lost (that would be a
+// deadlock), what was done before it is visible, and the owner may destroy the Parker as soon as Park() has returned;
+// likewise for an owner that waits elsewhere.
 #include <gtest/gtest.h>
 
 #include <chrono>

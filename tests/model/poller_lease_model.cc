@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// io/reactor/poller_lease.h through all interleavings: workers go to sleep, in the poll if it is free, and leave it with a
-// fiber that never ends; busy ones poll without waiting; a thread registers a descriptor; the watchdog runs. At most
-// one worker polls at a time (PL1). When nothing moves any more and a descriptor is registered, no worker sleeps while
-// nobody polls (PL2: the watchdog has woken it), and the watchdog is off (PL3).
+// io/reactor/poller_lease.h through all interleavings: workers go to sleep, in the poll if it is free, and leave it
+// with a fiber that never ends; busy ones poll without waiting; a thread registers a descriptor; the watchdog runs. At
+// most one worker polls at a time (PL1). When nothing moves any more and a descriptor is registered, no worker sleeps
+// while nobody polls (PL2: the watchdog has woken it), and the watchdog is off (PL3).
 //
 // Preemptions are bounded everywhere: a watchdog that fires each time just before its worker is in the poll again would
 // wake it for ever.

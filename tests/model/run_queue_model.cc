@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/queue/run_queue.h through all interleavings, at capacities 2 and 4: every fiber comes out once, those of
-// one producer in their order, with what the producer wrote to it before; and no thread, wherever it is stopped, keeps
-// another one from pushing or popping.
+// scheduling_group/queue/run_queue.h through all interleavings, at capacities 2 and 4: every fiber comes out once,
+// those of one producer in their order, with what the producer wrote to it before; and no thread, wherever it is
+// stopped, keeps another one from pushing or popping.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// fiber/scope_core.{h,cc} through all interleavings: the end of a scope of fibers against the start and the end of its
-// children, a start that is refused, a child that spawns, a cancellation, a limit. The scope is deleted as soon as
-// Await() has returned, so that whoever touches it later is found. The scheduler and the spin lock are those of
+// fiber/start/scope_core.{h,cc} through all interleavings: the end of a scope of fibers against the start and the end
+// of its children, a start that is refused, a child that spawns, a cancellation, a limit. The scope is deleted as soon
+// as Await() has returned, so that whoever touches it later is found. The scheduler and the spin lock are those of
 // tests/model/stubs; a fiber's start and end are imitated (Spawn, AddChild), what the scope does in them is not.
 // (Children end by returning: no exception is in flight while the model switches.)
 //

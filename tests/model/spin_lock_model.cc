@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// base/spin_lock.{h,cc} through all interleavings, on a modelled futex and with a single turn of spinning: one holder
-// at a time, which sees what the former did; nobody waits for ever; a thread that knows that the last section is over
-// may destroy the lock.
+// base/thread/spin_lock.{h,cc} through all interleavings, on a modelled futex and with a single turn of spinning: one
+// holder at a time, which sees what the former did; nobody waits for ever; a thread that knows that the last section is
+// over may destroy the lock.
 #include <gtest/gtest.h>
 
 #include "weft/base/thread/spin_lock.h"

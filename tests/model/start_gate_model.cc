@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/group/start_gate.h through all interleavings: spawners wait at a full queue, a worker pops all of it, and
-// a thread refuses. No spawner sleeps for ever (a deadlock), and an admitted one finds capacity.
+// scheduling_group/group/start_gate.h through all interleavings: spawners wait at a full queue, a worker pops all of
+// it, and a thread refuses. No spawner sleeps for ever (a deadlock), and an admitted one finds capacity.
 //
 // One stale read in an execution is allowed: a pop may miss a new waiter, all of them may not (GA2).
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// sync/wait/wait_state.h and sync/wait_queue.{h,cc} through all interleavings: fibers and threads wait for a permit;
-// notifiers, time-outs and interrupters try to end their waits. One of these wins (WS1, WS2); no permit is lost or
-// given twice (WS4); and nobody touches a wait or a queue that may be gone (WS5, WQ2): the fields of a wait are checked
-// for races, and with them its end. The scheduler, the timers and the spin lock are those of tests/model/stubs.
+// sync/wait/wait_state.h and sync/wait/wait_queue.{h,cc} through all interleavings: fibers and threads wait for a
+// permit; notifiers, time-outs and interrupters try to end their waits. One of these wins (WS1, WS2); no permit is lost
+// or given twice (WS4); and nobody touches a wait or a queue that may be gone (WS5, WQ2): the fields of a wait are
+// checked for races, and with them its end. The scheduler, the timers and the spin lock are those of tests/model/stubs.
 #include <gtest/gtest.h>
 
 #include <algorithm>

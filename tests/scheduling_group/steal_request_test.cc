@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Groups that send each other steal requests (SG4 in scheduling_group/group/scheduling_group.h): a fiber that has to wait
-// though a neighbour sleeps is run there, whatever else goes on.
+// Groups that send each other steal requests (SG4 in scheduling_group/group/scheduling_group.h): a fiber that has to
+// wait though a neighbour sleeps is run there, whatever else goes on.
 
 #include <gtest/gtest.h>
 

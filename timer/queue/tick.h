@@ -7,8 +7,8 @@
 //        early, and late by less than one tick plus the delays of the machine.
 //   TK2  Every time point has a tick: those before the epoch have tick 0, and the last one, kLastTick, begins in 292
 //        years. A deadline in or after that (Deadline::None()) never comes.
-//   TK3  Under a test clock (base/time/test_time.h) a tick is one nanosecond, and the timers lie in an ExactQueue, which
-//        takes any tick: Deadline::None() is kNever. It is set from before the first timer until after the last.
+//   TK3  Under a test clock (base/time/test_time.h) a tick is one nanosecond, and the timers lie in an ExactQueue,
+//        which takes any tick: Deadline::None() is kNever. It is set from before the first timer until after the last.
 //
 // Why 2^15 ns: a shift converts it, and it is less than a futex wake-up takes on a busy machine. Rejected: 1 ms (a
 // sleep of 100 us would take ten times as long); 1 us (two levels more, and no machine wakes a thread so precisely).

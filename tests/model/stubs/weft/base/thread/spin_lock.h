@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces base/thread/spin_lock.h in model tests of its users: a lock of the same size and orders, which blocks where the
-// real one spins or sleeps (tests/model/spin_lock_model.cc explores that).
+// Replaces base/thread/spin_lock.h in model tests of its users: a lock of the same size and orders, which blocks where
+// the real one spins or sleeps (tests/model/spin_lock_model.cc explores that).
 #ifndef WEFT_BASE_THREAD_SPIN_LOCK_H_
 #define WEFT_BASE_THREAD_SPIN_LOCK_H_
 

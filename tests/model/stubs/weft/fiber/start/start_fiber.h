@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces fiber/start/start_fiber.h in model tests: of a start, what a scope writes into the plan. The scenario starts the
-// fiber.
+// Replaces fiber/start/start_fiber.h in model tests: of a start, what a scope writes into the plan. The scenario starts
+// the fiber.
 #ifndef WEFT_FIBER_START_START_FIBER_H_
 #define WEFT_FIBER_START_START_FIBER_H_
 

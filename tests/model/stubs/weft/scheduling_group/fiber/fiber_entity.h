@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces scheduling_group/fiber/fiber_entity.h in model tests of sync and of overflow_list.h: a fiber is a model thread,
-// which sleeps on a parker.
+// Replaces scheduling_group/fiber/fiber_entity.h in model tests of sync and of overflow_list.h: a fiber is a model
+// thread, which sleeps on a parker.
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_FIBER_ENTITY_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_FIBER_ENTITY_H_
 

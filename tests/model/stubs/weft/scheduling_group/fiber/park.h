@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces scheduling_group/fiber/park.h in model tests of sync (fiber_state_model.cc explores the real transitions). The
-// scenario assigns fibers to model threads by SetFiber().
+// Replaces scheduling_group/fiber/park.h in model tests of sync (fiber_state_model.cc explores the real transitions).
+// The scenario assigns fibers to model threads by SetFiber().
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_PARK_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_PARK_H_
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces timer/worker/timer_worker.h in model tests of sync: one timer at a time, which fires at any time after it was
-// armed, under a lock, as the real one does.
+// Replaces timer/worker/timer_worker.h in model tests of sync: one timer at a time, which fires at any time after it
+// was armed, under a lock, as the real one does.
 #ifndef WEFT_TIMER_WORKER_TIMER_WORKER_H_
 #define WEFT_TIMER_WORKER_TIMER_WORKER_H_
 
