@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files and functions of the library fit in the head: python3 sizes_test.py <source tree>
 
-A file of a layer has at most 400 lines, a function at most 60. A file for which that cannot be has a line
-`// Longer than 400 lines: <why>`, and a function that cannot be shorter has `// Longer than 60 lines: <why>` in it."""
+A file of a layer has at most 500 lines, a function at most 60. A file for which that cannot be has a line
+`// Longer than 500 lines: <why>`, and a function that cannot be shorter has `// Longer than 60 lines: <why>` in it."""
 
 import pathlib
 import re
@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(sys.argv.pop(1))
-FILE_LINES = 400
+FILE_LINES = 500
 FUNCTION_LINES = 60
 
 
@@ -56,7 +56,7 @@ class Sizes(unittest.TestCase):
             name = str(path.relative_to(ROOT))
             text = path.read_text()
             lines = text.splitlines()
-            if "// Longer than 400 lines: " not in text:
+            if "// Longer than 500 lines: " not in text:
                 self.assertLessEqual(len(lines), FILE_LINES, name)
             for begin, end, header in functions(text):
                 found += 1
