@@ -3,7 +3,8 @@
 """Files and functions of the library fit in the head: python3 sizes_test.py <source tree>
 
 A file of a layer has at most 500 lines, a function at most 60. A file for which that cannot be has a line
-`// Longer than 500 lines: <why>`, and a function that cannot be shorter has `// Longer than 60 lines: <why>` in it."""
+`// Longer than 500 lines: <why>`, and a function that cannot be shorter has `// Longer than 60 lines: <why>` in it.
+A decision (docs/decisions) is a page of at most 60 lines."""
 
 import pathlib
 import re
@@ -14,6 +15,7 @@ import unittest
 ROOT = pathlib.Path(sys.argv.pop(1))
 FILE_LINES = 500
 FUNCTION_LINES = 60
+PAGE_LINES = 60
 
 
 def sources(root):
@@ -63,6 +65,12 @@ class Sizes(unittest.TestCase):
                 if "// Longer than 60 lines: " not in "\n".join(lines[begin - 1:end]):
                     self.assertLessEqual(end - begin + 1, FUNCTION_LINES, f"{name}:{begin}: {header}")
         self.assertGreater(found, 1000)
+
+    def test_a_decision_is_a_page(self):
+        pages = sorted((ROOT / "docs/decisions").glob("*.md"))
+        self.assertGreater(len(pages), 20)
+        for path in pages:
+            self.assertLessEqual(len(path.read_text().splitlines()), PAGE_LINES, path.name)
 
     def test_functions_are_found(self):
         code = 'namespace a {\nclass B : C<int()> {\n void F() const {\n  if (x) {\n  }\n }\n};\nint g = 1\'000; // {\n' \

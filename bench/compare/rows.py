@@ -23,7 +23,7 @@ RUNTIMES = {
 
 @dataclass(frozen=True)
 class Workload:
-    """One process of a runtime: so many rounds of a workload of bench/README.md."""
+    """One process of a runtime: so many rounds of a workload of bench/workload/README.md."""
 
     name: str
     runtimes: tuple

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What one operation costs, counted: instructions, atomic read-modify-writes, full fences, system calls.
 
-    bench/count/count.py                                  # a table in Markdown; builds nothing (bench/README.md)
+    bench/count/count.py                                  # a table for bench/results/operations.md; builds nothing
     bench/count/count.py --operations pingpong --functions 12   # and which functions the instructions are in
     bench/count/count.py --check --policies v1            # what CTest runs: exit status 1 if a bound is exceeded
 

@@ -3,12 +3,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """How what is shared grows with the workers: the scheduler's own counts of the workloads, by operation.
 
-    bench/count/scaling.py > tables.md            # the tables of bench/SCALING.md, which says what they can tell
+    bench/count/scaling.py > tables.md            # the tables of bench/results/scaling-tables.md
     bench/count/scaling.py --pool >> tables.md    # EntityPool's locks, by groups and workers in each
 
 Each row is the median of some processes of weft_scaling: workers in groups of at most eight (--group_size). Nothing is
 timed: the counts are scheduling_group/group/counters.h's and counted_entity_pool.h's. More workers than CPUs are no mistake
-here, but see SCALING.md.
+here, but see bench/results/scaling.md, which says what the tables can tell.
 
 Exit status: 0, 1 if a workload failed, 2 for a wrong command line.
 """

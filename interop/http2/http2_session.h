@@ -211,8 +211,8 @@ class Http2Session {
   struct Callbacks;  // http2_callbacks.cc
 
   static constexpr std::size_t kReadSize = 16'384 + 9;  // of a read: a frame of the usual largest size
-  // How long the reader keeps read_room_ while nothing comes (bench/README.md: idle connections over TLS). Longer than
-  // a busy client's pauses: afterwards a request costs an allocation, a TlsStream's buffers and page faults more.
+  // How long the reader keeps read_room_ while nothing comes (bench/results/idle-connections.md). Longer than a
+  // busy client's pauses: afterwards a request costs an allocation, a TlsStream's buffers and page faults more.
   static constexpr std::chrono::milliseconds kKeepRoomFor{100};
   // A reader that cannot leave yet, because a handler runs say, looks again and again whether it can, each time after
   // twice as long, but no longer than this. After a handler that ran for so long it leaves within that time again.

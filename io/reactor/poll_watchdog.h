@@ -4,9 +4,9 @@
 // PollWatchdog: the thread of the process that runs the watchdogs of PollerLease. It sleeps until a reactor has started
 // its watchdog and the time has passed; an idle process never wakes it.
 //
-// Without it a request may wait as long as the worker that polled computes (bench/README.md, "A request beside a fiber
-// that computes"). Each reactor has a timerfd, and the thread sleeps in epoll on them: to start a watchdog is one
-// system call of 0.3 us, without a wake-up. (Waking the TimerWorker for an earlier deadline takes 2 us.)
+// Without it a request may wait as long as the worker that polled computes (bench/results/io.md). Each reactor has a
+// timerfd, and the thread sleeps in epoll on them: to start a watchdog is one system call of 0.3 us, without a wake-up.
+// (Waking the TimerWorker for an earlier deadline takes 2 us.)
 //
 // The thread starts with the first reactor and lives as long as the process. A forked child starts its own.
 #ifndef WEFT_IO_REACTOR_POLL_WATCHDOG_H_

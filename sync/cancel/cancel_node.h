@@ -62,7 +62,7 @@
 // Source: scopes, shields and level-triggered cancellation are Trio's (N. J. Smith, "Timeouts and cancellation for
 // humans", 2018); the tree is Kotlin's job tree.
 // Rejected: a read-modify-write in each wait, and `cancelled` read off the chain by each wait
-// (docs/decisions/019-cancellation.md); a list of all fibers in some scope (each walk would visit all).
+// (docs/decisions/024-cost-of-a-cancellation.md); a list of all fibers in some scope (each walk would visit all).
 #ifndef WEFT_SYNC_CANCEL_CANCEL_NODE_H_
 #define WEFT_SYNC_CANCEL_CANCEL_NODE_H_
 

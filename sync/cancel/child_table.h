@@ -32,7 +32,7 @@
 // Cost: 16 bytes a slot, of which there are at most 2.7 times as many as children have lived at once, or 256. A sweep
 // looks at up to four for each that it frees, and at kSweepAtOnce under one lock; a walk, at each that names a child.
 // Checked in tests/model/child_table_model.cc.
-// Rejected: a child that gives its slot back, whose line then moves between CPUs (docs/decisions/019-cancellation.md).
+// Rejected: a child that gives its slot back, whose line then moves between CPUs (docs/decisions/025).
 //
 // Take(), GiveBack(): any spawner. TakeByOwner(), BeginWait(), EndWait(): the owner. Fill(): the spawner. End(): the
 // child's worker, or the spawner if the child is not started. Rewind(), Next(): CancelWalk, holding the lock.
@@ -135,7 +135,7 @@ class ChildTable {
   static constexpr std::uint32_t kInline = 8;
   static constexpr std::uint32_t kSecond = 32;  // All of the first two chunks.
   // A sweep reads a cache line that another CPU has written for each slot, so small tables (4 KB) grow instead.
-  // Figures: docs/decisions/019-cancellation.md.
+  // Figures: docs/decisions/025-cost-of-scopes.md.
   static constexpr std::uint32_t kSweepFrom = 256;
 #endif
   static constexpr std::size_t kChunks = 24;  // 134 million slots

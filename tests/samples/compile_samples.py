@@ -146,7 +146,7 @@ def main():
             if of_header:
                 samples += of_header
                 headers.append(f'"weft/{path.relative_to(root)}"')
-    for path in sorted([*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("bench/*.md"), *root.glob("examples/**/*.md")]):
+    for path in sorted([*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("bench/**/*.md"), *root.glob("examples/**/*.md")]):
         samples += samples_of_document(path)
     if offences:
         raise SystemExit("\n".join(offences))
