@@ -1,5 +1,19 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
+//
+// How WaitFd() works: each descriptor has one oneshot registration, for the events of all its waiters. When an event
+// comes, all waiters are woken, and those that want another event register anew.
+//
+// Invariants
+//   WF1  No event is missed. A waiter reads the count of events, registers, and then sleeps only if the count, read
+//        under the queue's lock, has not changed. An event increments the count under that lock, then claims.
+//   WF2  The registration covers what all waiters want. It is made under `mutex_`, and includes what others have asked
+//        for since the last event. If the event of a former registration makes that too little, the count has changed
+//        (WF1).
+//   WF3  A wait concerns the descriptor that had the number when the wait began: CloseFd() ends it, whatever woke it.
+//   WF4  Without waiters nothing is armed. So what the owner reads on another thread wakes no worker. And where a
+//        duplicate of a closed descriptor keeps a registration, its events do not reach the number's next owner.
+// Rejected: one way of waiting with FdSlot (io/reactor/fd_slot.h), see docs/decisions/016.
 
 #include "weft/io/wait_fd.h"
 

@@ -6,23 +6,10 @@
 //     const io::WaitFdResult ready = io::WaitFd(PQsocket(connection), POLLIN, 2s);
 //     if (ready.error == std::errc::timed_out) ...
 //
-// Any number of fibers may wait for one descriptor, for the same or for different events. Level-triggered, as poll(2):
-// events that are there already end the wait at once. A wait costs a system call; Weft's own sockets are cheaper
-// (io/reactor/fd_slot.h). The caller keeps the descriptor. CloseFd() closes it while fibers wait: a plain close() wakes
-// none.
-//
-// How it works: a descriptor has one oneshot registration with the events of all waiters. When one comes, all waiters
-// are woken, and those that want another one register anew.
-//
-// Invariants
-//   WF1  No event is missed. A waiter reads the number of events before it registers, and sleeps only if the number,
-//        read under the queue's lock, is still the same. An event increments it under that lock, then claims.
-//   WF2  The registration covers what all waiters want: it is made under `mutex_`, with what others have asked for
-//        since the last event. If a former registration's event makes that too little, the number has changed (WF1).
-//   WF3  A wait concerns the descriptor that had the number when it began: CloseFd() ends it, whatever has woken it.
-//   WF4  Without waiters nothing is armed. So what the owner reads on another thread wakes no worker, and a
-//        registration that a duplicate of a closed descriptor keeps is not mistaken for the number's next owner's.
-// Rejected: one way of waiting with FdSlot (io/reactor/fd_slot.h), see docs/decisions/016.
+// Level-triggered, as poll(2): events that are there already end the wait at once. Any number of fibers may wait for
+// one descriptor, for the same events or for different ones. The caller keeps the descriptor; while fibers may wait, it
+// closes it by CloseFd(), for close() wakes none of them. A wait costs a system call; Weft's own sockets are cheaper.
+// wait_fd.cc says how it works.
 #ifndef WEFT_IO_WAIT_FD_H_
 #define WEFT_IO_WAIT_FD_H_
 
@@ -35,18 +22,20 @@
 
 namespace weft::io {
 
-// Any fiber (switches) and any thread (blocks). events: POLLIN, POLLPRI, POLLRDHUP, POLLOUT. Errors: timed_out;
-// operation_canceled: CloseFd(), or it became one of Weft's own sockets, or the fiber was cancelled;
-// device_or_resource_busy: it is one, and fibers of the same group have waited for that; bad_file_descriptor; others of
-// the kernel.
-// A file or directory is always ready.
+// Any fiber (switches) and any thread (blocks). events: POLLIN, POLLPRI, POLLRDHUP, POLLOUT. A file or directory is
+// always ready. Errors:
+//   timed_out
+//   operation_canceled       CloseFd() was called, or one of Weft's sockets took over the descriptor, or the fiber was
+//                            cancelled
+//   device_or_resource_busy  the descriptor is one of Weft's sockets, for which fibers of the same group have waited
+//   bad_file_descriptor, and others of the kernel
 [[nodiscard]] WaitFdResult WaitFd(int fd, short events, Deadline deadline = {});
 
-// Any fiber and any thread. As close(2); fibers that wait for the descriptor get operation_canceled.
+// Any fiber and any thread. As close(2), but fibers that wait for the descriptor get operation_canceled.
 std::error_code CloseFd(int fd);
 
-// Any thread, before it registers the descriptor in another way (io/reactor/fd_slot.h). Ends WaitFd()'s registration;
-// fibers that still wait get operation_canceled.
+// Any thread, before it registers the descriptor in another way, as Weft's own sockets do. Ends WaitFd()'s
+// registration; fibers that still wait get operation_canceled.
 void ForgetFd(int fd);
 
 }  // namespace weft::io

@@ -1,12 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// RespServer: a store that speaks the Redis protocol; what runs when bytes of a connection have come.
+// RespServer: a store that speaks the Redis protocol. The TcpServer calls Serve() when a connection has bytes.
 //
 //     wait, without a fiber  ->  read  ->  run all requests that came  ->  write all answers
 //
-// One read and one write for all requests that came together; a connection that pipelines without end lets others run
-// between its turns (weft/io/tcp_connection.h). A connection that waits is its descriptor and its number.
+// Requests that came together share one read and one write. A connection that pipelines without end has turns, and lets
+// others run between them (weft/io/tcp_connection.h). Of a connection that waits the server keeps only the descriptor
+// and the number.
 #ifndef WEFT_EXAMPLES_RESP_SERVER_RESP_SERVER_H_
 #define WEFT_EXAMPLES_RESP_SERVER_RESP_SERVER_H_
 

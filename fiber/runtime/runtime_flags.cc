@@ -26,8 +26,8 @@ DEFINE_string(
     fiber_scheduling_name, "v1",
     "The scheduling policy: v1 = one queue per group, fair, shortest delay; v2 = a queue per worker, for computation.");
 DEFINE_int64(fiber_work_stealing_ratio, 16,
-             "An idle worker tries to steal from another group of its NUMA node on every N-th search, before it "
-             "sleeps, and when one whose workers are all busy requests it; 0 = never."
+             "An idle worker tries to steal from another group of its NUMA node on every N-th search (steal_every_n), "
+             "before it sleeps, and when one whose workers are all busy requests it; 0 = never."
              " In 0..1000000.");
 DEFINE_int64(fiber_cross_numa_work_stealing_ratio, 0,
              "The same for groups of other NUMA nodes; 0 = never."

@@ -26,7 +26,8 @@ bool IsConnectedToItself(int fd) noexcept;
 // Connects and waits until it is connected. Fiber or thread. One that meets itself is refused; the caller closes it.
 [[nodiscard]] std::error_code ConnectSocket(Descriptor* socket, const SocketAddress& address, Deadline deadline);
 
-// How often this process, and those that it was forked from, have forked: who has a socket may have changed then.
+// Counts the forks of this process and of those that it was forked from. If the count has changed since a socket was
+// opened, another process may have that socket, too.
 std::uint32_t ForksSoFar() noexcept;
 
 std::error_code SetOption(int fd, int level, int option, int value);

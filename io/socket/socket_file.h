@@ -42,8 +42,8 @@ namespace weft::io {
 
 class SocketFile {
  public:
-  // Binds and listens, or binds. `forks_before`: ForksSoFar() before the socket was opened. *file is what that has
-  // made; nullptr for an address without a file, and after an error.
+  // Listen() binds and listens, Bind() only binds. `forks_before`: ForksSoFar() before the socket was opened. *file
+  // becomes the file that was made; nullptr for an address without a file, and after an error.
   [[nodiscard]] static std::error_code Listen(int fd, const SocketAddress& address, int backlog,
                                               std::uint32_t forks_before, std::unique_ptr<SocketFile>* file);
   [[nodiscard]] static std::error_code Bind(int fd, const SocketAddress& address, std::uint32_t forks_before,
@@ -68,7 +68,7 @@ class SocketFile {
   static std::error_code BindUnder(const DirectoryLock& lock, int type, int fd, const SocketAddress& address,
                                    std::uint32_t forks_before, std::unique_ptr<SocketFile>* file);
   static Identity Look(const std::string& path) noexcept;
-  // False: what is there is alive, or is no socket, or cannot be removed.
+  // Removes the file of a dead socket. False: the path has a live socket or no socket, or the file cannot be removed.
   static bool RemoveDead(int type, const SocketAddress& address, const std::string& path) noexcept;
   void RemoveOurs() const noexcept;
 

@@ -46,7 +46,7 @@ class GroupStacks {
   // --- Of the group's pool ---
 
   std::size_t record_every() const noexcept { return record_every_; }
-  // While the group has no fibers. From now on each N-th is recorded; what has been is forgotten.
+  // From now on marks each N-th stack (`every`; 0: none), and forgets the largest use so far. The group has no fibers.
   void RecordAnew(std::size_t every) noexcept {
     record_every_ = every;
     high_water_.store(0, std::memory_order_relaxed);

@@ -1,26 +1,25 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Park: the only way for the layers above to suspend, wake and yield fibers.
+// Park: how the layers above suspend, wake and yield fibers. There is no other way.
 //
 //   waiting fiber                          its waker
 //   -------------                          ---------
 //   PrepareToPark(self)
-//   make self known (a wait queue)         takes the fiber out: it alone may wake it (FS2)
+//   makes self known (a wait queue)        takes the fiber out: so it alone wakes it (FS2)
 //   ParkPrepared(self)                     Unpark(fiber)
 //
-// The waker may come at any moment after the fiber is known: before ParkPrepared() (which then returns at once), while
-// the fiber switches away (its worker then makes it ready once the stack is left), or long after.
+// What the waker did before Unpark() is visible to the fiber after ParkPrepared(). After Unpark() the fiber may run and
+// end, and what lay on its stack may be gone. ParkPrepared() and YieldCurrentFiber() may return on another thread.
 //
-// A fiber that only one waker can wake saves two read-modify-writes: it leaves its stack, then its worker makes it
-// known.
+// The waker may come as soon as the fiber is known. Before ParkPrepared(): that then returns at once. While the fiber
+// switches away: its worker makes it ready when it has left its stack. Or at any later time.
+//
+// Where only one waker can come, two read-modify-writes are saved: the fiber leaves its stack first, and its worker
+// then makes it known.
 //
 //   ParkAndPublish(self, publish, ..)      takes the fiber out by an acquire
 //                                          UnparkPublished(fiber)
-//
-// Memory ordering: what the waker did before Unpark() is visible to the fiber after ParkPrepared().
-// Lifetime: after Unpark() the fiber may run and end, and what lay on its stack may be gone.
-// ParkPrepared() and YieldCurrentFiber() may return on another thread.
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_PARK_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_PARK_H_
 

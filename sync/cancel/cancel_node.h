@@ -1,26 +1,32 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// CancelNode: a cancel scope's place in the tree of scopes, and how a cancellation reaches the waits below it.
-// What users call is in cancel_scope.h and fiber/fiber_scope.h.
-//
-// A fiber's scopes form a chain, from FiberEntity::innermost_scope() outwards by `parent`. The chains of the fibers
-// that a scope owns (ChildTable) lead into it. So all chains are one tree; a parent outlives what is inside of it.
+// CancelNode: a cancel scope in the tree of scopes, and how its cancellation reaches the waits below it. Users call
+// cancel_scope.h and fiber/fiber_scope.h.
 //
 //     request scope <--- FiberScope F <--+-- child 1's scope <- child 1
 //                                        +-- child 2
 //
-//   Whether a fiber is cancelled is read off its chain (FindCause): each scope up to the first shield counts. A scope
-//   of fibers always counts for its children; for its owner, and the scopes that the owner enters inside of it, only
-//   while it covers the owner. kPending in the fiber's cancel word is that answer, kept up to date by the fiber, which
-//   enters and leaves scopes, and by cancellers. Waits look at kPending only.
+// After Cancel(node), each wait below the node that is a cancellation point ends at once (CN1), until its fiber has
+// left the scope. Any fiber and any thread may cancel; the call does not switch. A fiber enters its own scopes and
+// leaves them, the last entered first; a parent outlives what is inside of it.
+// Cost of a cancellation: two HeavyCancelFences (base/thread/asymmetric_fence.h), shared by deadlines that pass
+// together, and two visits to each fiber below. Cost of a wait that can be cancelled: a store and two loads.
 //
-//   kTimed says likewise whether one of these scopes has a deadline. Then a wait looks at the clock before it begins
-//   (CancelLate()), since the timer thread may be late: whichever of the two is first cancels the scope.
+// The tree. A fiber's scopes form a chain, from FiberEntity::innermost_scope() outwards by `parent`. The chains of the
+// fibers that a scope owns (ChildTable) lead into it, so all chains are one tree.
 //
-//   While an exception unwinds the fiber's stack, the scopes that it had entered before do not count for it: what
-//   destructors wait for there is not ended from outside. Those count that destructors have entered since (`depth`),
-//   for waits that return a result (Interruptible::kResult). So a limit of a destructor's own ends what it waits for.
+// Which scopes count. A fiber is cancelled if a scope of its chain is, up to and including the first shield
+// (FindCause). A scope of fibers always counts for its children. For its owner, and for scopes that the owner enters
+// inside of it, it counts only while it covers the owner. kPending in the fiber's cancel word keeps the answer; the
+// fiber updates it as it enters and leaves scopes, and so do cancellers. Waits read kPending only.
+//
+// Deadlines. kTimed says likewise whether a scope that counts has a deadline. A wait then looks at the clock before it
+// begins (CancelLate()), since the timer thread may be late; the first of the two cancels the scope.
+//
+// Unwinding. While an exception unwinds the fiber's stack, scopes entered before it do not count, so that nobody ends
+// what destructors wait for. Scopes that destructors have entered since (`depth`) count for waits that return a result
+// (Interruptible::kResult). So a destructor can limit its own waits.
 //
 //   Cancel(node)                                     fiber
 //   ------------                                     -----
@@ -36,27 +42,25 @@
 //   CN1  Each wait below the node that is a cancellation point is ended: by the fences above, the second walk sees it,
 //        or the waiter sees kPending. It is ended once: by a claim on its decision word (WS1) or by Withdraw() (SW1).
 //   CN2  A fiber that begins below the node meanwhile is not missed. Its spawner fills its slot in the ChildTable,
-//        fences, reads its chain, sets kPending if it must, starts it; the canceller sets `cancelled`, fences, walks.
-//   CN3  A scope that a fiber enters or leaves meanwhile is not missed: both happen under the lock of the fiber's word,
-//        and end with kPending as the chain says, but for cancellations whose mark is still to come to the fiber.
-//   CN4  A walk touches living nodes only. It holds the lock of each fiber whose chain it is in, and of the ChildTable
-//        through which it came; a fiber takes its lock to leave a scope, and when it ends. A slot may still name a
-//        fiber that has ended, or the next fiber with its entity: under the lock its chain tells.
-//   CN5  One walk at a time is in a ChildTable (its lock), so the table's cursor is the walk's.
-//   CN6  Where a walk ends a wait, a fence has come since kPending was set (SW2 needs it). Cancellations come one after
-//        the other, and each has a fence after all its marks. A walk that ends waits sets no mark, since a walk may
-//        come to a fiber twice (below two scopes whose deadlines pass together, or by a slot that names the next fiber
-//        with the entity). The fiber and its spawner set kPending without a fence: the fiber sees it by program order.
+//        fences, reads its chain, sets kPending if it must, and starts it. The canceller sets `cancelled`, fences, and
+//        walks.
+//   CN3  A scope that a fiber enters or leaves meanwhile is not missed. Both happen under the lock of the fiber's word,
+//        and leave kPending as the chain says, but for cancellations that have yet to mark the fiber.
+//   CN4  A walk touches living nodes only. It holds the lock of each fiber in whose chain it is, and of the ChildTable
+//        through which it came. A fiber takes its own lock to leave a scope, and when it ends. A slot may still name a
+//        fiber that has ended, or the next fiber with its entity; the walk checks the chain under the lock.
+//   CN5  One walk at a time is in a ChildTable (its lock), so the table's cursor belongs to the walk.
+//   CN6  A fence lies between the setting of kPending and a walk that ends the wait (SW2 needs it). Cancellations come
+//        one after the other, and each fences after all its marks. A walk that ends waits sets no mark, because walks
+//        may visit a fiber twice: below two scopes whose deadlines pass together, or through a slot that names the next
+//        fiber with the entity. The fiber and its spawner set kPending without a fence: program order is enough.
 //   CN7  kTimed is set where a scope that counts has a deadline. It is kept as kPending is (CN2, CN3): SetDeadline()
-//        stores the deadline and, if there was none, fences and walks below the scope. It may be set where none has:
-//        that costs a look.
+//        stores the deadline and, if there was none, fences and walks below the scope. kTimed may stay set without a
+//        deadline; that costs a look at the clock.
 //
 // Lock order: the lock of cancellations, a scope handle's lock, a fiber's cancel word, the ChildTable of a scope of its
 // chain, the words of its children, and so on down the tree; then the queue lock of a primitive (FiberSemaphore's
 // Withdraw()), a run queue.
-//
-// Cost: two HeavyCancelFences (base/thread/asymmetric_fence.h), and two visits to each fiber below. Deadlines that pass
-// together share them. A wait that can be cancelled pays a store and two loads.
 //
 // Checked in tests/model/cancel_model.cc.
 // Source: scopes, shields and level-triggered cancellation are Trio's (N. J. Smith, "Timeouts and cancellation for

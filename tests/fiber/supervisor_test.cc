@@ -514,7 +514,8 @@ TEST(SupervisorBackoffTest, AFailureDoesNotShortenTheWaitOfAnother) {
   });
 }
 
-// SV2, by the test clock: what comes while the others are looked at does not wait for the next end.
+// SV2: a child that is added while Run() goes over the children starts at once, not after another one has ended. The
+// test clock shows it: "stays for an hour" ends an hour later.
 TEST(SupervisorBackoffTest, AChildThatIsAddedWhileTheOthersAreLookedAtStartsAtOnce) {
   fiber::TestClock clock;
   fiber::RunAsFiber([] {
