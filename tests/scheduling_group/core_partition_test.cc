@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/plan/core_partition.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,6 +8,8 @@
 #include <numeric>
 #include <set>
 #include <vector>
+
+#include "weft/scheduling_group/plan/cpu_pool.h"
 
 namespace weft::scheduling_group::planning {
 namespace {
