@@ -19,7 +19,7 @@
 #include "weft/scheduling_group/fiber/outside_section.h"
 #include "weft/scheduling_group/group/drain.h"
 #include "weft/scheduling_group/group/group_registry.h"
-#include "weft/scheduling_group/watch/slice_limits.h"
+#include "weft/scheduling_group/watch/slice_monitor.h"
 #include "weft/scheduling_group/worker/worker_life.h"
 
 namespace weft::fiber::detail {

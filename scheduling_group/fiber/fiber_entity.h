@@ -37,7 +37,7 @@
 #include "weft/context/switch/context.h"
 #include "weft/scheduling_group/fiber/cancel_word.h"
 #include "weft/scheduling_group/fiber/fiber_state.h"
-#include "weft/scheduling_group/watch/push_sampler.h"
+#include "weft/scheduling_group/watch/wait_samples.h"
 
 namespace weft::context {
 class StackPool;

@@ -34,7 +34,7 @@ struct GroupOptions {
   std::size_t warm_stacks = 1024;                        // free stacks that TrimIdleMemory() leaves their memory
   std::size_t record_stack_every = 0;                    // of the group's stacks (group_stacks.h); 0: none
   context::StackPool::Options stacks{};                  // stack_size, guard and node above override it
-  std::chrono::nanoseconds max_ready_wait{0};            // longer waits mean overload (overload_detector.h); 0: never
+  std::chrono::nanoseconds max_ready_wait{0};            // longer waits mean overload (ready_waits.h); 0: never
   const base::Clock* clock = &base::SteadyClock::Get();  // of ready fibers' waits
 
   bool operator==(const GroupOptions&) const = default;

@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/watch/overload_detector.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -10,6 +8,8 @@
 #include <cstddef>
 #include <thread>
 #include <vector>
+
+#include "weft/scheduling_group/watch/ready_waits.h"
 
 #include "testing/manual_clock.h"
 

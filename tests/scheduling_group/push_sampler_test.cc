@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/watch/push_sampler.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -10,6 +8,8 @@
 #include <cstdint>
 #include <thread>
 #include <vector>
+
+#include "weft/scheduling_group/watch/wait_samples.h"
 
 namespace weft::scheduling_group {
 namespace {

@@ -1,12 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/watch/wait_histogram.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdint>
+
+#include "weft/scheduling_group/watch/wait_samples.h"
 
 namespace weft::scheduling_group {
 namespace {
