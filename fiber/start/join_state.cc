@@ -10,7 +10,7 @@
 #include "weft/base/report/check.h"
 #include "weft/fiber/start/scope_core.h"
 #include "weft/scheduling_group/fiber/cancel_lock.h"
-#include "weft/scheduling_group/fiber/describe_fiber.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/lost_fibers.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/group/forked_child.h"

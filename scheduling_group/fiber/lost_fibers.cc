@@ -9,7 +9,6 @@
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
 #include "weft/base/thread/process_exit.h"
-#include "weft/scheduling_group/fiber/describe_fiber.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"

@@ -10,7 +10,7 @@
 //   notify.h, steal_request.h               how a ready fiber gets a worker of its own or another group
 //   neighbour_list.h                        the groups that it steals from
 //   ready_waits.h                           how long fibers wait, and whether the group is overloaded
-//   group_stacks.h, stack_wait_list.h       stacks, and the fibers that found none
+//   group_stacks.h                          stacks, and the fibers that found none
 //   driven_groups.h                         the groups of FiberLoops, whose worker has no thread of its own
 //
 // It is a data structure; the threads that use it are in worker.h, which it never includes.
@@ -41,7 +41,6 @@
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/group_stacks.h"
-#include "weft/scheduling_group/fiber/stack_wait_list.h"
 #include "weft/scheduling_group/group/group_options.h"
 #include "weft/scheduling_group/group/start_gate.h"
 #include "weft/scheduling_group/idle/idle_groups.h"

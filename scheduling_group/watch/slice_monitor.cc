@@ -16,7 +16,6 @@
 
 #include "weft/base/report/log.h"
 #include "weft/context/stack/overflow_handler.h"
-#include "weft/scheduling_group/fiber/describe_fiber.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/watch/group_attention.h"
 #include "weft/scheduling_group/worker/time_slice.h"
