@@ -43,7 +43,6 @@
 #include "weft/numa/memory/affinity.h"
 #include "weft/scheduling_group/fiber/outside_section.h"
 #include "weft/scheduling_group/group/driven_groups.h"
-#include "weft/scheduling_group/group/forked_child.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/timer/queue/shard_set.h"

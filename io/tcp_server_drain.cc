@@ -12,7 +12,7 @@
 #include "weft/base/report/str_cat.h"
 #include "weft/io/tcp_server.h"
 #include "weft/scheduling_group/fiber/lost_fibers.h"
-#include "weft/scheduling_group/group/forked_child.h"
+#include "weft/scheduling_group/group/group_registry.h"
 
 namespace weft::io {
 namespace {

@@ -13,7 +13,7 @@
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/lost_fibers.h"
 #include "weft/scheduling_group/fiber/park.h"
-#include "weft/scheduling_group/group/forked_child.h"
+#include "weft/scheduling_group/group/group_registry.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/wait/wait_access.h"
 

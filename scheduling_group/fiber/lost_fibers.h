@@ -3,7 +3,7 @@
 //
 // Lost fibers: those that were unfinished when their runtime ended. They never run again, so a wait without a deadline
 // for the end of one would never return. Whoever owns fibers, and so knows whom it waits for, asks before such a wait;
-// if one is lost, the process ends with one line, as in a forked child (forked_child.h). Destructors of static objects
+// if one is lost, the process ends with one line, as in a forked child (group_registry.h). Destructors of static objects
 // must not hang exit(), nor abort it: there the line is written, and the wait is left out.
 //
 // What fibers hold besides (a lock, the right to set an event) nobody knows: a thread that waits for that, while no

@@ -9,7 +9,7 @@
 #include "weft/base/time/test_time.h"
 #include "weft/context/stack/overflow_handler.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
-#include "weft/scheduling_group/group/forked_child.h"
+#include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/policy/policy_loop.h"
 
 namespace weft::scheduling_group {
