@@ -17,7 +17,7 @@
 #include "weft/fiber/runtime/runtime_hooks.h"
 #include "weft/fiber/runtime/unfinished_fibers.h"
 #include "weft/fiber/start/start_fiber.h"
-#include "weft/scheduling_group/group/drain.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/watch/slice_monitor.h"
 
 namespace weft::fiber::detail {

@@ -17,8 +17,8 @@
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/outside_section.h"
-#include "weft/scheduling_group/group/drain.h"
 #include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/watch/slice_monitor.h"
 #include "weft/scheduling_group/worker/worker_life.h"
 

@@ -81,7 +81,7 @@ struct EntityMagazine {
   std::size_t count = 0;
 };
 
-// One thread's share of the free entities, and of the pool's counts: only its thread writes them, any thread reads them.
+// One thread's share of the free entities, and of the pool's counts, which only its thread writes and any thread reads.
 // When the thread ends, its entities go back to the arenas, and its counts are added to those of ended threads.
 class EntityCache {
  public:

@@ -120,7 +120,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   void RefuseNewFibers() { start_gate_.Refuse(); }
   // Wakes all workers. Each ends at its next visit to the scheduler, and leaves ready fibers where they are.
   void Stop();
-  // After Stop(), when the workers have ended, or were left behind: its unfinished fibers never run (lost_fibers.h).
+  // After Stop(), when the workers have ended, or were left behind: its unfinished fibers never run (runtime_end.h).
   void Abandon() { attention_.SetAbandoned(); }
   bool abandoned() const noexcept { return attention_.abandoned(); }
   // Frees the memory of its parts. After Stop(), when all workers are joined, no fiber is left, and all OutsideSections

@@ -33,7 +33,7 @@
 #include "weft/base/time/saturating_nanoseconds.h"
 #include "weft/scheduling_group/fiber/fiber_factory.h"
 #include "weft/scheduling_group/fiber/park.h"
-#include "weft/scheduling_group/group/drain.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/tests/testing/timer_sleep.h"
 #include "weft/timer/callback/callback_entry.h"
