@@ -4,8 +4,13 @@
 // GroupStacks: the stacks of a group's fibers. One pool has those of the group's size; custom pools, made on first use
 // and kept, serve fibers that ask for another size or guard.
 //
-// A group marks each record_every-th stack that its pool hands out (context/stack/stack_mark.h), and keeps the largest
-// use. Sizes and guards of custom pools are rounded up to powers of two, so that many sizes share few pools.
+// A group marks each record_every-th stack that its pool hands out, and keeps the largest use: the stack is filled with
+// a pattern before it is used, and afterwards one looks how far down it was written.
+//
+//     top - size               top - what MeasureStack() returns                      top
+//     | pattern, pattern, ...  | written                                              |
+//
+// Sizes and guards of custom pools are rounded up to powers of two, so that many sizes share few pools.
 //
 // StackWaitList: the fibers of a group that found no stack (SG2 in scheduling_group.h).
 //
@@ -35,6 +40,12 @@
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 
 namespace weft::scheduling_group {
+
+// Both touch all pages of the stack. Whoever has the stack, while nothing runs on it.
+void FillStack(void* top, std::size_t size) noexcept;
+// In bytes. 0: it was not filled, or has been written down to its last word. A stack that was filled for an earlier use
+// gives the largest of all uses since.
+std::size_t MeasureStack(const void* top, std::size_t size) noexcept;
 
 class GroupStacks {
  public:

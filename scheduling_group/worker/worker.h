@@ -36,7 +36,7 @@
 #include <vector>
 
 #include "weft/base/report/check.h"
-#include "weft/context/stack/stack_cache.h"
+#include "weft/context/stack/stack_pool.h"
 #include "weft/context/switch/context.h"
 #include "weft/numa/memory/node_memory.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
