@@ -11,7 +11,7 @@
 #include <cstdint>
 
 #include "weft/base/thread/atomic.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 
 namespace weft::base {
 

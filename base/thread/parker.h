@@ -35,7 +35,7 @@
 
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/futex.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 
 namespace weft::base {
 

@@ -41,7 +41,7 @@
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/base/thread/thread_annotations.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 
 namespace weft::base {
 

@@ -71,7 +71,7 @@
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/parker.h"
 #include "weft/base/thread/spin_lock.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/scheduling_group/worker/worker_counters.h"
 

@@ -43,7 +43,7 @@
 #include <cstdint>
 
 #include "weft/base/thread/cpu.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 
 namespace weft::scheduling_group {
 

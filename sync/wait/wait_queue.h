@@ -38,7 +38,7 @@
 #include "weft/base/deadline.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/base/thread/thread_annotations.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/worker/thread_parker.h"

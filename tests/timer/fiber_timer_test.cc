@@ -30,7 +30,7 @@
 #include "weft/base/thread/cpu.h"
 #include "weft/base/thread/parker.h"
 #include "weft/base/thread/spin_lock.h"
-#include "weft/base/time/saturating_nanoseconds.h"
+#include "weft/base/time/clock.h"
 #include "weft/scheduling_group/fiber/fiber_factory.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/group/runtime_end.h"
