@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "weft/base/report/check.h"
-#include "weft/base/thread/pin_library.h"
+#include "weft/base/thread/exit.h"
 #include "weft/fiber/runtime/blocking_limits.h"
 #include "weft/fiber/runtime/retired_groups.h"
 #include "weft/fiber/runtime/runtime_flags.h"

@@ -11,7 +11,7 @@
 
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
-#include "weft/base/thread/process_exit.h"
+#include "weft/base/thread/exit.h"
 #include "weft/context/stack/overflow_handler.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/runtime/runtime_hooks.h"

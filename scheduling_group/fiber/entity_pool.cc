@@ -8,9 +8,9 @@
 
 #include "weft/base/report/log.h"
 #include "weft/base/thread/cpu.h"
+#include "weft/base/thread/exit.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/base/thread/thread_annotations.h"
-#include "weft/base/thread/thread_end.h"
 #include "weft/scheduling_group/fiber/node_arena.h"
 
 namespace weft::scheduling_group {

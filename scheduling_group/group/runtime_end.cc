@@ -8,7 +8,7 @@
 
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
-#include "weft/base/thread/process_exit.h"
+#include "weft/base/thread/exit.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/group/driven_groups.h"

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "weft/base/report/check.h"
-#include "weft/base/thread/process_exit.h"
+#include "weft/base/thread/exit.h"
 #include "weft/scheduling_group/fiber/cancel_fence.h"
 #include "weft/scheduling_group/fiber/cancel_lock.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"

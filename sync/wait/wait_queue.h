@@ -50,7 +50,7 @@ namespace weft::synchronization {
 using scheduling_group::FiberEntity;
 
 // For destructors: destroying a primitive with waiters ends the process; the message names both. (They would wait for
-// ever, or touch what is no more.) `waiter`: nullptr for a thread. Returns if the process ends anyhow (process_exit.h).
+// ever, or touch what is no more.) `waiter`: nullptr for a thread. Returns if the process ends anyhow (exit.h).
 void FailWaitedFor(const char* primitive, const FiberEntity* waiter) noexcept;
 
 // What a waker wakes instead of a fiber or a thread: one that waits for several things (selection.h).
