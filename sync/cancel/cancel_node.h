@@ -55,7 +55,7 @@
 // chain, the words of its children, and so on down the tree; then the queue lock of a primitive (FiberSemaphore's
 // Withdraw()), a run queue.
 //
-// Cost: two HeavyCancelFences (base/thread/asymmetric_fence.h), and two visits to each fiber below. Deadlines that pass
+// Cost: two HeavyCancelFences (base/thread/atomic.h), and two visits to each fiber below. Deadlines that pass
 // together share them. A wait that can be cancelled pays a store and two loads.
 //
 // Checked in tests/model/cancel_model.cc.
