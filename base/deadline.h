@@ -39,8 +39,7 @@
 #include <type_traits>
 
 #include "weft/base/fiber_clock.h"
-#include "weft/base/time/clocks.h"
-#include "weft/base/time/saturating_nanoseconds.h"
+#include "weft/base/time/clock.h"
 
 namespace weft {
 

@@ -21,7 +21,7 @@
 #include <cstdint>
 
 #include "weft/base/thread/cpu.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 
 namespace weft {
 

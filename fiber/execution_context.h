@@ -40,7 +40,7 @@
 
 #include "weft/base/ref_ptr.h"
 #include "weft/base/report/check.h"
-#include "weft/base/report/type_name.h"
+#include "weft/base/report/str_cat.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/fiber/start/local_slot.h"

@@ -13,7 +13,7 @@
 
 #include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
-#include "weft/base/thread/thread_end.h"
+#include "weft/base/thread/exit.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/outside_section.h"
 #include "weft/scheduling_group/group/group_registry.h"

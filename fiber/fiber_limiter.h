@@ -13,7 +13,7 @@
 // There are two limits, both off unless set (fiber::Options, flags):
 //   limit_ready_wait   ready fibers of the scheduling group keep waiting longer than this for a worker: the CPUs are
 //                      overloaded. A burst of less than 100 ms refuses nobody
-//                      (scheduling_group/watch/overload_detector.h).
+//                      (scheduling_group/watch/ready_waits.h).
 //   limit_fibers       so many fibers are alive: they wait for something, and memory grows. Unfinished ones of former
 //                      runtimes do not count, unlike in GetFiberCount().
 //

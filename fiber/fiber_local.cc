@@ -13,7 +13,7 @@
 
 #include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
-#include "weft/base/thread/thread_end.h"
+#include "weft/base/thread/exit.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/park.h"
 
@@ -38,7 +38,7 @@ void EndTableOfThread() {
 
 constinit base::ThreadEnd at_thread_end([](void*) { EndTableOfThread(); });
 
-// For the thread that calls exit() (TE1's exception in thread_end.h). Not for all threads: one that a pthread key's
+// For the thread that calls exit() (TE1's exception in exit.h). Not for all threads: one that a pthread key's
 // destructor makes after its thread's thread_locals are gone is never destroyed, and glibc's record of it leaks.
 struct EndsWithThreadLocals {
   ~EndsWithThreadLocals() { EndTableOfThread(); }

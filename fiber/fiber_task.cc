@@ -56,7 +56,7 @@ void ThrowTaskRefused(const std::string& name) {
 
 void CheckTaskResult(const JoinState& state) {
   if (state.exception != nullptr) std::rethrow_exception(state.exception);
-  // Not ended: its fiber is lost, and the process exits, which does not wait for it (lost_fibers.h).
+  // Not ended: its fiber is lost, and the process exits, which does not wait for it (runtime_end.h).
   if (state.cancelled || !state.ended.IsSet()) throw TaskCancelled(state.Describe());
 }
 

@@ -8,7 +8,7 @@
 #include "weft/base/report/check.h"
 #include "weft/fiber/start/join_state.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
-#include "weft/scheduling_group/group/forked_child.h"
+#include "weft/scheduling_group/group/group_registry.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft {

@@ -52,7 +52,7 @@
 #include "weft/base/deadline.h"
 #include "weft/base/ref_ptr.h"
 #include "weft/base/report/check.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/fiber/exception.h"
 #include "weft/fiber/executor.h"
 #include "weft/fiber/future/future_state.h"

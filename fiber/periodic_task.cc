@@ -10,7 +10,7 @@
 #include "weft/base/fiber_clock.h"
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
-#include "weft/base/time/saturating_nanoseconds.h"
+#include "weft/base/time/clock.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/timer/fiber_timer.h"

@@ -46,7 +46,7 @@
 #include <string>
 
 #include "weft/base/deadline.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/base/unique_function.h"
 #include "weft/fiber/fiber.h"
 #include "weft/sync/fiber_condition_variable.h"

@@ -33,7 +33,7 @@
 #include <vector>
 
 #include "weft/base/report/check.h"
-#include "weft/base/thread/pin_library.h"
+#include "weft/base/thread/exit.h"
 #include "weft/fiber/runtime/blocking_limits.h"
 #include "weft/fiber/runtime/retired_groups.h"
 #include "weft/fiber/runtime/runtime_flags.h"
@@ -43,7 +43,6 @@
 #include "weft/numa/memory/affinity.h"
 #include "weft/scheduling_group/fiber/outside_section.h"
 #include "weft/scheduling_group/group/driven_groups.h"
-#include "weft/scheduling_group/group/forked_child.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/timer/queue/shard_set.h"

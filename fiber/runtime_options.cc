@@ -35,7 +35,7 @@ constexpr std::int64_t kMaxStackGuardSize = std::int64_t{16} << 20;
 
 constexpr std::int64_t kMaxRatio = 1'000'000;
 constexpr std::int64_t kMaxStackPoolSize = 1 << 26;
-// The histogram does not measure longer waits (scheduling_group/watch/wait_histogram.h).
+// The histogram does not measure longer waits (scheduling_group/watch/wait_samples.h).
 constexpr std::int64_t kMaxReadyWaitMs = 60'000;
 constexpr std::int64_t kMaxFibers = 1'000'000'000;
 // A thread takes 8 MiB of address space and a process number: beyond this neither is a sane wish.

@@ -18,7 +18,7 @@
 #include <optional>
 #include <string>
 
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 
 namespace weft::fiber {
 

@@ -59,7 +59,7 @@
 
 #include "weft/base/deadline.h"
 #include "weft/base/thread/atomic.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/base/unique_function.h"
 #include "weft/fiber/fiber_attributes.h"
 #include "weft/fiber/fiber_scope.h"

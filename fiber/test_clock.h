@@ -22,8 +22,7 @@
 #include <memory>
 
 #include "weft/base/fiber_clock.h"
-#include "weft/base/time/clocks.h"
-#include "weft/base/time/saturating_nanoseconds.h"
+#include "weft/base/time/clock.h"
 
 namespace weft::fiber {
 

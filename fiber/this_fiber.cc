@@ -11,7 +11,6 @@
 #include "weft/base/report/check.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/outside_section.h"
-#include "weft/scheduling_group/group/forked_child.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/worker/worker.h"

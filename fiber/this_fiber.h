@@ -12,8 +12,7 @@
 
 #include "weft/base/deadline.h"
 #include "weft/base/fiber_clock.h"
-#include "weft/base/time/clocks.h"
-#include "weft/base/time/saturating_nanoseconds.h"
+#include "weft/base/time/clock.h"
 
 namespace weft {
 

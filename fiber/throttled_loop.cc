@@ -8,7 +8,7 @@
 
 #include "weft/base/fiber_clock.h"
 #include "weft/base/report/check.h"
-#include "weft/base/time/saturating_nanoseconds.h"
+#include "weft/base/time/clock.h"
 #include "weft/fiber/this_fiber.h"
 
 namespace weft {

@@ -31,7 +31,7 @@
 #include <utility>
 
 #include "weft/base/deadline.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 
 namespace weft {
 

@@ -39,7 +39,7 @@
 
 #include "weft/base/deadline.h"
 #include "weft/base/thread/atomic.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/io/fiber_blocking.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_event.h"

@@ -14,8 +14,8 @@
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/scheduling_group/fiber/lost_fibers.h"
 #include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 
 namespace weft::io {

@@ -11,8 +11,8 @@
 
 #include "weft/base/report/str_cat.h"
 #include "weft/io/tcp_server.h"
-#include "weft/scheduling_group/fiber/lost_fibers.h"
-#include "weft/scheduling_group/group/forked_child.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 
 namespace weft::io {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "weft/base/report/check.h"
-#include "weft/base/thread/process_exit.h"
+#include "weft/base/thread/exit.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/sync/wait/wait_queue.h"

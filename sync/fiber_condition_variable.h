@@ -30,7 +30,7 @@
 #include <utility>
 
 #include "weft/base/deadline.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_mutex.h"
 #include "weft/sync/wait/wait_queue.h"

@@ -32,7 +32,7 @@
 #include "weft/base/report/check.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/cpu.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/scheduling_group/worker/time_slice.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_condition_variable.h"  // Not needed here: who includes tRPC-Cpp's fiber_latch.h gets both.

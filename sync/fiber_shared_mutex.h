@@ -38,7 +38,7 @@
 #include "weft/base/thread/cpu.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/base/thread/thread_annotations.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/scheduling_group/worker/time_slice.h"
 #include "weft/sync/wait/lock_owner.h"
 #include "weft/sync/wait/wait_state.h"

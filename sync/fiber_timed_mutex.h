@@ -16,7 +16,7 @@
 
 #include "weft/base/deadline.h"
 #include "weft/base/thread/thread_annotations.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/scheduling_group/worker/time_slice.h"
 #include "weft/sync/fiber_mutex.h"
 

@@ -7,16 +7,11 @@ A WEFT_CHECK() without a message would show its condition, which tells users of 
 import pathlib
 import re
 import sys
-import tempfile
 import unittest
 
+from layers import sources
+
 ROOT = pathlib.Path(sys.argv.pop(1))
-
-
-def sources(root):
-    """The files of all layers, those in rooms of a layer included."""
-    layers = re.search(r"^set\(WEFT_LAYERS ([^)]*)\)", (root / "CMakeLists.txt").read_text(), re.MULTILINE)[1].split()
-    return sorted(path for layer in layers for path in (root / layer).rglob("*") if path.suffix in (".h", ".cc"))
 
 
 def arguments_of(text, begin):
@@ -55,15 +50,6 @@ class Messages(unittest.TestCase):
         good = 'WEFT_CHECK(a(b, c) && d[e, f], "why, ", g);\nWEFT_CHECK(x == \',\', "(");'
         self.assertEqual(checks_without_message(good), [])
         self.assertEqual(checks_without_message('WEFT_CHECK(a(b, ")"));'), ['WEFT_CHECK(a(b, ")"));'])
-
-    def test_rooms_are_looked_into(self):
-        with tempfile.TemporaryDirectory() as name:
-            root = pathlib.Path(name)
-            (root / "CMakeLists.txt").write_text("set(WEFT_LAYERS base numa)\n")
-            for path in ("base/a.h", "numa/b.txt", "numa/room/c.cc"):
-                (root / path).parent.mkdir(parents=True, exist_ok=True)
-                (root / path).touch()
-            self.assertEqual([str(path.relative_to(root)) for path in sources(root)], ["base/a.h", "numa/room/c.cc"])
 
 
 if __name__ == "__main__":

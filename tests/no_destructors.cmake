@@ -9,7 +9,7 @@ set(allowed
     runtime_flags.cc.o:__cxa_atexit
     # Not to destroy anything: prints the flags at the exit() of --helpshort, and the version, in programs that have started no runtime.
     flag_help.cc.o:atexit
-    # The FiberLocals of the main thread end with its thread_locals; what uses them later gets a new table (base/thread/thread_end.h).
+    # The FiberLocals of the main thread end with its thread_locals; what uses them later gets a new table (base/thread/exit.h).
     fiber_local.cc.o:__cxa_thread_atexit)
 
 string(REPLACE "|" ";" libraries "${LIBRARIES}")

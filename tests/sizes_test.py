@@ -12,16 +12,12 @@ import sys
 import tempfile
 import unittest
 
+from layers import sources
+
 ROOT = pathlib.Path(sys.argv.pop(1))
 FILE_LINES = 500
 FUNCTION_LINES = 60
 PAGE_LINES = 60
-
-
-def sources(root):
-    """The files of all layers, those in rooms of a layer included."""
-    layers = re.search(r"^set\(WEFT_LAYERS ([^)]*)\)", (root / "CMakeLists.txt").read_text(), re.MULTILINE)[1].split()
-    return sorted(path for layer in layers for path in (root / layer).rglob("*") if path.suffix in (".h", ".cc"))
 
 
 def functions(text):

@@ -43,8 +43,7 @@
 #include "weft/base/deadline.h"
 #include "weft/base/fiber_clock.h"
 #include "weft/base/report/check.h"
-#include "weft/base/time/clocks.h"
-#include "weft/base/time/saturating_nanoseconds.h"
+#include "weft/base/time/clock.h"
 #include "weft/timer/callback/callback_timer.h"
 #include "weft/timer/callback/callback_type.h"
 

@@ -8,6 +8,7 @@
 #ifndef WEFT_BASE_REPORT_STR_CAT_H_
 #define WEFT_BASE_REPORT_STR_CAT_H_
 
+#include <cstddef>
 #include <initializer_list>
 #include <iosfwd>
 #include <string>
@@ -78,6 +79,17 @@ std::string Join(std::initializer_list<Piece> pieces);
 template <class... Pieces>
 std::string StrCat(const Pieces&... pieces) {
   return str_cat_internal::Join({str_cat_internal::Piece(str_cat_internal::Written(pieces))...});
+}
+
+// The name of T, nearly as in the source, for messages. Needs no RTTI.
+template <class T>
+constexpr std::string_view TypeName() noexcept {
+  // "... TypeName() [with T = int; ...]" by g++, "... [T = int]" by clang.
+  const std::string_view function = __PRETTY_FUNCTION__;
+  const std::size_t begin = function.find("T = ");
+  const std::size_t end = function.find(';', begin);
+  if (begin == std::string_view::npos) return "?";
+  return function.substr(begin + 4, (end != std::string_view::npos ? end : function.rfind(']')) - begin - 4);
 }
 
 }  // namespace weft::base

@@ -26,6 +26,11 @@
 //        kParked once, and whoever finds kExpired leaves the waking to Expire().
 // Unpark(): any thread.  Expire(), is_parked(), waits_elsewhere(): a thread that keeps the Parker alive.  The others:
 // the owner, one thread at a time.
+//
+// FutexWait() and FutexWake() are the two system calls behind all sleeping of threads: private futexes on a 32-bit
+// atomic. Both are safe on memory that was freed in between: FutexWake() passes the address to the kernel and touches
+// nothing. So a waiter may get wake-ups meant for a former object at its address, and must check its word again.
+//
 // Rejected: std::counting_semaphore (libstdc++ spins, and shares a table of waiters); pthread condition variables (two
 // more atomic operations, and the waker touches the object after the waiter may have gone on).
 #ifndef WEFT_BASE_THREAD_PARKER_H_
@@ -34,10 +39,21 @@
 #include <cstdint>
 
 #include "weft/base/thread/atomic.h"
-#include "weft/base/thread/futex.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 
 namespace weft::base {
+
+#ifndef WEFT_MODEL_CHECK  // The model brings its own (base/thread/atomic.h).
+
+// Sleeps while *word == expected. False: the deadline (CLOCK_MONOTONIC; nullptr: none) has passed. True: anything else
+// (woken, another value, a signal): check the word again. Preserves errno.
+[[nodiscard]] bool FutexWait(Atomic<std::uint32_t>* word, std::uint32_t expected,
+                             const std::chrono::steady_clock::time_point* deadline = nullptr) noexcept;
+
+// Wakes at most `n` threads that sleep on `word`. Returns how many. Preserves errno.
+int FutexWake(Atomic<std::uint32_t>* word, int n) noexcept;
+
+#endif  // WEFT_MODEL_CHECK
 
 class Parker {
  public:

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <utility>
 
-#include "weft/base/thread/futex.h"
+#include "weft/base/thread/parker.h"
 
 namespace weft::base {
 

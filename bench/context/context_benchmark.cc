@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "weft/base/thread/cpu.h"
-#include "weft/context/stack/stack_cache.h"
 #include "weft/context/stack/stack_pool.h"
 #include "weft/context/switch/context.h"
 

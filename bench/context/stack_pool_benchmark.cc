@@ -16,7 +16,6 @@
 #include <span>
 #include <vector>
 
-#include "weft/context/stack/stack_cache.h"
 #include "weft/context/stack/stack_memory.h"
 #include "weft/context/stack/stack_pool.h"
 

@@ -6,7 +6,7 @@ Each operation is counted in two lengths of the same program. The difference, by
 operation's own: start and end cancel.
 
 callgrind is some fifty times slower than the machine, and Weft does some things by the clock. Above all it takes the
-time of a fiber's wait about every 20 us (scheduling_group/watch/push_sampler.h): of one hand-off in hundreds, but under
+time of a fiber's wait about every 20 us (scheduling_group/watch/wait_samples.h): of one hand-off in hundreds, but under
 callgrind of nearly each, which would count 60 to 200 instructions too many. So nothing is counted between the entry to
 such a function and its return (SAMPLER). What is left of it is what each push pays: the countdown and the branch.
 

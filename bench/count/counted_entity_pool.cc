@@ -24,11 +24,10 @@
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
 #include "weft/base/thread/cpu.h"
+#include "weft/base/thread/exit.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/base/thread/thread_annotations.h"
-#include "weft/base/thread/thread_end.h"
 #include "weft/numa/memory/affinity.h"
-#include "weft/scheduling_group/fiber/entity_cache.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/node_arena.h"
 #include "weft/scheduling_group/queue/run_queue.h"
@@ -60,7 +59,6 @@ class WEFT_SCOPED_CAPABILITY CountingGuard {
 }  // namespace weft::base
 
 #define SpinLockGuard CountingGuard
-#include "weft/scheduling_group/fiber/entity_cache.cc"
 #include "weft/scheduling_group/fiber/entity_pool.cc"
 #include "weft/scheduling_group/fiber/node_arena.cc"
 #undef SpinLockGuard

@@ -16,7 +16,6 @@
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/context/stack/stack_arenas.h"
-#include "weft/context/stack/stack_layout.h"
 #include "weft/context/stack/stack_memory.h"
 
 namespace weft::context {

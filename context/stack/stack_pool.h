@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// StackPool: the stacks of one scheduling group. Workers take them through a StackCache (stack_cache.h).
+// StackPool: the stacks of one scheduling group. Workers take them through a StackCache.
 //
 // A stack used a moment ago costs nothing (its top page is cached); one without memory costs a page fault (1.2 us; up
 // to 10 in a virtual machine); a new one costs its guard besides (0.2 us). Hence the warmest go first, Trim() gives
@@ -12,38 +12,115 @@
 //         +----------------------- 64 neighbours, all cold: Trim ---------------+
 //
 // A bare slot has neither memory nor guard nor page tables (392 bytes a stack): it is new, or from a burst long past.
-// Parts: stack_layout.h places stacks and guards, stack_arenas.h reserves the address space, stack_guards.h puts a
-// guard below each stack: when it is first handed out, for a run of stacks in one call, for good.
+// Parts: stack_arenas.h reserves the address space, and places stacks and guards in it; stack_guards.h puts a guard
+// below each stack: when it is first handed out, for a run of stacks in one call, for good.
+//
+// A StackCache is one worker's share, so that a fiber's start and end need no lock. The pool counts its stacks as in
+// use. It exchanges half of them with the pool at a time.
 //
 // Invariants
 //   STK1  A stack is in use, warm, cold (bare or not) or in the hands of Trim(): exactly one of them.
 //   STK2  Nothing is written to a free stack's memory; nothing is read from it either, save the canary.
 //   STK3  Under lock_ no system call is made, save one in a Trim() that finds a long free list emptied.
 //
-// Who may call: any thread. None of it switches; Acquire() may make system calls. If there is no stack, Acquire()
-// returns nullptr and logs the reason once a second; the caller keeps the fiber queued.
+// Who may call: any thread; a StackCache: its owner only. None of it switches; Acquire() and Pop() may make system
+// calls. If there is no stack, Acquire() returns nullptr and logs the reason once a second; the caller keeps the fiber
+// queued.
 //
 // Rejected: a free list linked through the stacks (a page each, for ever); munmap of surplus stacks (a mapping each,
 // and a lock of the whole address space for every stack); MADV_FREE (RSS stays up: nobody sees what is free).
 #ifndef WEFT_CONTEXT_STACK_STACK_POOL_H_
 #define WEFT_CONTEXT_STACK_STACK_POOL_H_
 
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <mutex>
+#include <new>
 
+#include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/base/thread/thread_annotations.h"
-#include "weft/context/stack/address_ring.h"
 #include "weft/context/stack/stack_arenas.h"
 #include "weft/context/stack/stack_guards.h"
-#include "weft/context/stack/stack_layout.h"
 #include "weft/context/stack/stack_memory.h"
 #include "weft/context/stack/stack_registry.h"
 #include "weft/context/switch/sanitizer.h"
 
 namespace weft::context {
+
+// A bounded double-ended queue of addresses, in address space reserved once; memory backs what is used. A pool keeps
+// its warm stacks in one: it pushes and pops at the new end and trims from the old end. Pushing never allocates, so it
+// may be done under a spin lock. Not thread safe.
+class AddressRing {
+ public:
+  // Room for `capacity` addresses, or fewer if address space is short (capacity()). Throws std::bad_alloc if none.
+  explicit AddressRing(std::size_t capacity) : capacity_(std::bit_ceil(capacity)) {
+    void* slots = MAP_FAILED;
+    for (; slots == MAP_FAILED; capacity_ /= 2) {
+      if (capacity_ == 0) throw std::bad_alloc();
+      slots = mmap(nullptr, Bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+      if (slots != MAP_FAILED) break;
+    }
+    slots_ = static_cast<void**>(slots);
+  }
+  AddressRing(const AddressRing&) = delete;
+  AddressRing& operator=(const AddressRing&) = delete;
+  ~AddressRing() { munmap(slots_, Bytes()); }
+
+  std::size_t capacity() const { return capacity_; }
+  std::size_t size() const { return newest_ - oldest_; }
+
+  void PushNewest(void* address) {
+    WEFT_DCHECK(size() < capacity_);
+    slots_[newest_++ & (capacity_ - 1)] = address;
+    high_water_ = std::max(high_water_, newest_);
+  }
+  // Both require size() > 0. An empty ring starts again at the front, which memory backs already.
+  void* PopNewest() {
+    WEFT_DCHECK(size() > 0);
+    void* address = slots_[--newest_ & (capacity_ - 1)];
+    if (newest_ == oldest_) newest_ = oldest_ = 0;
+    return address;
+  }
+  void* PopOldest() {
+    WEFT_DCHECK(size() > 0);
+    void* address = slots_[oldest_++ & (capacity_ - 1)];
+    if (newest_ == oldest_) newest_ = oldest_ = 0;
+    return address;
+  }
+
+  // Gives back memory that a larger past needed. One system call at most.
+  void Compact() {
+    if (high_water_ <= kKept || size() > kKept) return;
+    if (oldest_ >= capacity_) {
+      oldest_ -= capacity_;
+      newest_ -= capacity_;
+    }
+    if (newest_ > capacity_) return;  // It wraps: try another time.
+    std::memmove(slots_, slots_ + oldest_, size() * sizeof(void*));
+    newest_ = high_water_ = size();
+    oldest_ = 0;
+    madvise(slots_ + kKept, Bytes() - kKept * sizeof(void*), MADV_DONTNEED);
+  }
+
+ private:
+  static constexpr std::size_t kKept = 8192;  // 64 KiB: a whole number of pages, whatever their size.
+
+  std::size_t Bytes() const { return capacity_ * sizeof(void*); }
+
+  std::size_t capacity_;  // A power of two.
+  void** slots_ = nullptr;
+  std::size_t oldest_ = 0;  // Both count on until the ring is empty, and are masked when used.
+  std::size_t newest_ = 0;
+  std::size_t high_water_ = 0;  // Of newest_, since the last Compact().
+};
 
 class StackPool {
  public:
@@ -136,6 +213,45 @@ class StackPool {
   std::size_t cold_count_ WEFT_GUARDED_BY(lock_) = 0;  // Over all arenas.
   std::size_t bare_count_ WEFT_GUARDED_BY(lock_) = 0;  // Those of them.
   std::size_t in_use_ WEFT_GUARDED_BY(lock_) = 0;
+};
+
+class StackCache {
+ public:
+  explicit StackCache(StackPool* pool) : pool_(pool) {}
+  StackCache(const StackCache&) = delete;
+  StackCache& operator=(const StackCache&) = delete;
+  ~StackCache() { Clear(); }
+
+  // As StackPool::Acquire() and Release().
+  void* Pop() {
+    if (WEFT_UNLIKELY(size_ == 0) && !Refill()) return nullptr;
+    void* top = tops_[--size_];
+    pool_->Unpoison(top);
+    return top;
+  }
+  void Push(void* top) {
+    pool_->guards_.CheckCanary(top);
+    pool_->Poison(top);
+    if (WEFT_UNLIKELY(size_ == kCapacity)) Spill();
+    tops_[size_++] = top;
+  }
+
+  // All go back to the pool.
+  void Clear();
+
+  std::size_t size() const { return size_; }
+
+ private:
+  // A fork and join of a few fibers stays within the cache.
+  static constexpr std::size_t kCapacity = 32;
+  static constexpr std::size_t kExchanged = kCapacity / 2;
+
+  bool Refill();
+  void Spill();
+
+  StackPool* const pool_;
+  std::size_t size_ = 0;
+  std::array<void*, kCapacity> tops_;  // The last is the warmest.
 };
 
 }  // namespace weft::context

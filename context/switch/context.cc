@@ -14,7 +14,10 @@
 #include <cstdint>
 
 #include "weft/base/report/check.h"
-#include "weft/context/switch/valgrind.h"
+
+#ifdef WEFT_HAVE_VALGRIND  // By CMakeLists.txt.
+#include <valgrind/valgrind.h>
+#endif
 
 // noipa: the compiler must not look through a switch (no clones, no "preserves these registers", no folded results).
 #if defined(__clang__)
@@ -331,6 +334,16 @@ WEFT_SWITCH void LeaveContext(Context* from, Context* to, ThreadState* here) noe
   fcontext::jump_fcontext(ContextAccess::StackPointer(to), here);
   WEFT_FATAL("LeaveContext: a flow that had ended was switched to");
 }
+
+#ifdef WEFT_HAVE_VALGRIND
+bool RunsOnValgrind() noexcept { return RUNNING_ON_VALGRIND != 0; }
+void TellValgrindOfStack(const void* low, const void* high) noexcept {
+  static_cast<void>(VALGRIND_STACK_REGISTER(low, high));
+}
+#else
+bool RunsOnValgrind() noexcept { return false; }
+void TellValgrindOfStack(const void* /*low*/, const void* /*high*/) noexcept {}
+#endif
 
 }  // namespace weft::context
 

@@ -124,6 +124,12 @@ ThreadState* SwitchContext(Context* from, Context* to, ThreadState* here) noexce
 // The last switch of an ending flow. Once `to` runs, from's stack may be reused; *from must stay writable until then.
 [[noreturn]] void LeaveContext(Context* from, Context* to, ThreadState* here) noexcept;
 
+// Tell Valgrind of stacks, so that it does not take a switch for an enormous frame. Compiled in where Valgrind's header
+// is installed. Outside of Valgrind a call costs a few instructions, once for each mapped stack. Unmapped stacks stay
+// registered: no stack pointer will be in them.
+bool RunsOnValgrind() noexcept;
+void TellValgrindOfStack(const void* low, const void* high) noexcept;  // [low, high): one stack
+
 }  // namespace weft::context
 
 #endif  // WEFT_CONTEXT_SWITCH_CONTEXT_H_

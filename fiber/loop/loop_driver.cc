@@ -11,13 +11,13 @@
 
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
-#include "weft/base/thread/process_exit.h"
+#include "weft/base/thread/exit.h"
 #include "weft/context/stack/overflow_handler.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/runtime/runtime_hooks.h"
 #include "weft/fiber/runtime/unfinished_fibers.h"
 #include "weft/fiber/start/start_fiber.h"
-#include "weft/scheduling_group/group/drain.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/watch/slice_monitor.h"
 
 namespace weft::fiber::detail {

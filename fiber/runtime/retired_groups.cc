@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "weft/numa/memory/node_memory.h"
-#include "weft/scheduling_group/fiber/lost_fibers.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/worker/worker_life.h"
 
 namespace weft::fiber::detail {

@@ -14,12 +14,12 @@
 #include "weft/fiber/runtime/retired_groups.h"
 #include "weft/fiber/runtime/unfinished_fibers.h"
 #include "weft/fiber/start/start_fiber.h"
-#include "weft/scheduling_group/fiber/describe_fiber.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/outside_section.h"
-#include "weft/scheduling_group/group/drain.h"
 #include "weft/scheduling_group/group/group_registry.h"
-#include "weft/scheduling_group/watch/slice_limits.h"
+#include "weft/scheduling_group/group/runtime_end.h"
+#include "weft/scheduling_group/watch/slice_monitor.h"
 #include "weft/scheduling_group/worker/worker_life.h"
 
 namespace weft::fiber::detail {

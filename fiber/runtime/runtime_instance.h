@@ -19,7 +19,7 @@
 //
 // An unfinished fiber never runs again, though waking it is harmless. Its stack is not unwound: running destructors
 // under fibers that still refer to each other would be worse. A wait for its end ends the process, with a line that
-// says so (scheduling_group/fiber/lost_fibers.h).
+// says so (scheduling_group/group/runtime_end.h).
 //
 // A fiber that blocks its worker's thread, or computes without end, is left behind with the thread; the log names both.
 // It goes on until it suspends or returns, which nobody notices. It starts no fibers. So it is with a timer thread that

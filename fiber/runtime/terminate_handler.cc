@@ -11,7 +11,7 @@
 #include <typeinfo>
 
 #include "weft/base/report/log.h"
-#include "weft/base/thread/process_exit.h"
+#include "weft/base/thread/exit.h"
 #include "weft/fiber/runtime/unfinished_fibers.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 

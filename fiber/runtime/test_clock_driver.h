@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "weft/base/fiber_clock.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/base/time/test_time.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/timer/worker/timer_worker.h"

@@ -14,8 +14,8 @@
 #include "weft/base/report/log.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/context/stack/stack_registry.h"
-#include "weft/scheduling_group/fiber/describe_fiber.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/fiber_state.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 

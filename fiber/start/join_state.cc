@@ -10,10 +10,10 @@
 #include "weft/base/report/check.h"
 #include "weft/fiber/start/scope_core.h"
 #include "weft/scheduling_group/fiber/cancel_lock.h"
-#include "weft/scheduling_group/fiber/describe_fiber.h"
-#include "weft/scheduling_group/fiber/lost_fibers.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/park.h"
-#include "weft/scheduling_group/group/forked_child.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/wait/wait_access.h"
 

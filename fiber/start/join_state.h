@@ -52,7 +52,7 @@ class JoinState : public base::RefCounted<JoinState>, public scheduling_group::F
 
   // Before any wait for the fiber: ends the process if the caller is that fiber, or in a forked child.
   void CheckMayAwait(const char* function) const;
-  // Before one without a deadline: ends the process if the fiber is lost (scheduling_group/fiber/lost_fibers.h). False:
+  // Before one without a deadline: ends the process if the fiber is lost (scheduling_group/group/runtime_end.h). False:
   // it is, inside exit().
   [[nodiscard]] bool CheckWillEnd(const char* function) const;
   // Any fiber or thread: waits until the fiber has ended. The result is for CheckInterrupted(). `function` is the

@@ -8,7 +8,7 @@
 #include <functional>
 #include <mutex>
 
-#include "weft/base/thread/pin_library.h"
+#include "weft/base/thread/exit.h"
 
 namespace weft::fiber {
 

@@ -24,7 +24,7 @@ struct LocalSlot {
 [[gnu::visibility("hidden")]] inline constinit std::atomic<bool> library_is_pinned{false};
 
 // Values are ended by functions of the library that has made them, when fibers, threads or contexts end. That library
-// stays in memory from now on (base/thread/pin_library.h), and so does the one that has the variable. `is_pinned`: the
+// stays in memory from now on (base/thread/exit.h), and so does the one that has the variable. `is_pinned`: the
 // caller's own library_is_pinned.
 void PinLibraryOfLocal(std::atomic<bool>* is_pinned) noexcept;
 

@@ -9,8 +9,8 @@
 
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
-#include "weft/scheduling_group/fiber/lost_fibers.h"
 #include "weft/scheduling_group/fiber/park.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/wait/wait_access.h"
 

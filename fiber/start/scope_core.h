@@ -82,7 +82,7 @@ class ScopeCore : public scheduling_group::FiberOwner {
   void Await() noexcept;
   // The same; cancels what has not ended.
   void CancelAndAwait() noexcept;
-  // Before a wait without a deadline: ends the process if a child is lost (scheduling_group/fiber/lost_fibers.h).
+  // Before a wait without a deadline: ends the process if a child is lost (scheduling_group/group/runtime_end.h).
   // False: one is, inside exit(): then nothing waits for the children.
   [[nodiscard]] bool CheckWillEnd(const char* waiter) noexcept;
   void ThrowFailure();

@@ -55,7 +55,7 @@
 #include "weft/base/thread/parker.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/base/thread/thread_annotations.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_semaphore.h"

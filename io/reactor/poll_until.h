@@ -14,7 +14,7 @@
 
 #include "weft/base/deadline.h"
 #include "weft/base/fiber_clock.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 
 namespace weft::io {
 

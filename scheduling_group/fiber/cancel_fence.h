@@ -1,12 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two halves of the barrier between a cancellable wait and its canceller (base/thread/asymmetric_fence.h):
+// The two halves of the barrier between a cancellable wait and its canceller (base/thread/atomic.h):
 // cancellations are rare, so the canceller pays for both. Without membarrier() both sides use a full fence.
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_CANCEL_FENCE_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_CANCEL_FENCE_H_
 
-#include "weft/base/thread/asymmetric_fence.h"
 #include "weft/base/thread/atomic.h"
 
 #ifndef WEFT_MODEL_CHECK

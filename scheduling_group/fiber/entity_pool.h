@@ -4,7 +4,7 @@
 // EntityPool: allocates the control blocks of fibers, and is the registry of all fibers.
 //
 // Entities lie in chunks that are never unmapped. So a pointer to an entity is always readable, and a fiber that starts
-// enters no list. Free entities lie in per-thread caches (entity_cache.h) and in a central stack that exchanges half a
+// enters no list. Free entities lie in per-thread caches (entity_pool.h) and in a central stack that exchanges half a
 // cache at a time under a SpinLock (node_arena.h). After a burst Trim() gives wholly free chunks and pages back to the
 // OS.
 //
@@ -26,9 +26,11 @@
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_ENTITY_POOL_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_ENTITY_POOL_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
+#include "weft/base/thread/cpu.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/node_arena.h"
 
@@ -63,6 +65,74 @@ class EntityPool {
   static constexpr std::size_t kChunkBytes = kEntityChunkBytes;
   static constexpr std::size_t kEntitiesPerChunk = scheduling_group::kEntitiesPerChunk;
 };
+
+// A cache has a magazine, an array of free entities, for each arena that the thread has met. It is filled and emptied
+// by halves, so that a fiber more or less does not visit the arena each time.
+struct EntityMagazine {
+  static constexpr std::size_t kCapacity = 128;  // 24 KiB of entities: half an L1 data cache.
+  static constexpr std::size_t kExchange = kCapacity / 2;
+
+  // Fills the empty magazine with entities of the arena. False: there is no memory.
+  [[nodiscard]] bool Fill(NodeArenaIndex arena);
+  // Gives half of the full magazine back.
+  void Flush(NodeArenaIndex arena);
+
+  FiberEntity* free[kCapacity];
+  std::size_t count = 0;
+};
+
+// One thread's share of the free entities, and of the pool's counts, which only its thread writes and any thread reads.
+// When the thread ends, its entities go back to the arenas, and its counts are added to those of ended threads.
+class EntityCache {
+ public:
+  EntityCache() = default;
+  EntityCache(const EntityCache&) = delete;
+  EntityCache& operator=(const EntityCache&) = delete;
+  ~EntityCache();
+
+  // nullptr: there is no memory.
+  EntityMagazine* MagazineOf(NodeArenaIndex arena) {
+    if (arena == kAnyNodeArena) [[likely]] {
+      return &anywhere_;
+    }
+    EntityMagazine* magazine = others_[arena];
+    return magazine != nullptr ? magazine : MakeMagazine(arena);
+  }
+
+  // Unique in the process, and never 0.
+  std::uint64_t NextFiberId() {
+    if (next_id_ == end_of_ids_) TakeIds();
+    return next_id_++;
+  }
+
+  // relaxed: what carries the fiber to its worker carries this too (EP3).
+  void CountTaken() { Count(taken_, std::memory_order_relaxed); }
+  // release: who counts this end counts the beginning, too (EP3). Pairs with the acquire in CountLive().
+  void CountGivenBack() { Count(given_back_, std::memory_order_release); }
+
+  // The thread's last call.
+  void ReturnEntities();
+
+ private:
+  friend class EntityCaches;
+
+  static void Count(std::atomic<std::uint64_t>& counter, std::memory_order order) {
+    counter.store(counter.load(std::memory_order_relaxed) + 1, order);  // Only this thread writes it.
+  }
+  EntityMagazine* MakeMagazine(NodeArenaIndex arena);
+  void TakeIds();
+
+  EntityMagazine anywhere_;                   // of kAnyNodeArena
+  EntityMagazine* others_[kMaxNodeArenas]{};  // by arena; made when first used
+  std::atomic<std::uint64_t> taken_{0};
+  std::atomic<std::uint64_t> given_back_{0};
+  std::uint64_t next_id_ = 0;
+  std::uint64_t end_of_ids_ = 0;
+  EntityCache* next_ = nullptr;  // in EntityCaches
+};
+
+// The calling thread's; nullptr: no memory. A fiber must not keep it over a switch; hence never inlined.
+WEFT_TLS_ACCESSOR EntityCache* LocalEntityCache();
 
 }  // namespace weft::scheduling_group
 

@@ -28,6 +28,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <new>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 
@@ -37,7 +39,7 @@
 #include "weft/context/switch/context.h"
 #include "weft/scheduling_group/fiber/cancel_word.h"
 #include "weft/scheduling_group/fiber/fiber_state.h"
-#include "weft/scheduling_group/watch/push_sampler.h"
+#include "weft/scheduling_group/watch/wait_samples.h"
 
 namespace weft::context {
 class StackPool;
@@ -259,6 +261,12 @@ bool FiberEntity::Emplace(F&& f) {
     };
   }
   return true;
+}
+
+// For messages: "fiber 'parser' (id 42)", or "fiber (unnamed) (id 43)".
+inline std::string DescribeFiber(std::string_view name, std::uint64_t id) {
+  if (name.empty()) return base::StrCat("fiber ", base::kUnnamedFiber, " (id ", id, ")");
+  return base::StrCat("fiber '", name, "' (id ", id, ")");
 }
 
 }  // namespace weft::scheduling_group

@@ -7,7 +7,7 @@
 
 #include "weft/scheduling_group/fiber/cancel_lock.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
-#include "weft/scheduling_group/group/drain.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 
 namespace weft::scheduling_group {

@@ -4,10 +4,11 @@
 #include "weft/scheduling_group/fiber/group_stacks.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <new>
 
 #include "weft/base/report/check.h"
-#include "weft/context/stack/stack_mark.h"
+#include "weft/context/switch/sanitizer.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -18,7 +19,25 @@ constexpr std::size_t kStacksPerTrim = 16384;
 // A group may have a pool for each size, and few stacks in most.
 constexpr std::size_t kFirstArenaOfOtherSize = std::size_t{16} << 20;
 
+// No byte occurs twice, so that no compiler makes a call of the fill, which a sanitizer would check.
+constexpr std::uint64_t kPattern = 0x0f1e2d3c4b5a6978;
+
 }  // namespace
+
+// Without checks: frames that have ended are there.
+WEFT_NO_SANITIZE WEFT_COLD void FillStack(void* top, std::size_t size) noexcept {
+  auto* const end = static_cast<std::uint64_t*>(top);
+  for (auto* word = end - size / sizeof(*end); word != end; ++word) *word = kPattern;
+}
+
+WEFT_NO_SANITIZE WEFT_COLD std::size_t MeasureStack(const void* top, std::size_t size) noexcept {
+  const auto* const end = static_cast<const std::uint64_t*>(top);
+  const auto* const low = end - size / sizeof(*end);
+  if (*low != kPattern) return 0;
+  const auto* word = low;
+  while (word != end && *word == kPattern) ++word;
+  return static_cast<std::size_t>(end - word) * sizeof(*end);
+}
 
 GroupStacks::~GroupStacks() {
   for (auto& pool : custom_) delete pool.load(std::memory_order_relaxed);  // No other thread is left.
@@ -26,12 +45,12 @@ GroupStacks::~GroupStacks() {
 
 void* GroupStacks::AcquireMarked() {
   void* const top = pool_.Acquire();
-  if (top != nullptr) context::FillStack(top, pool_.usable_size());
+  if (top != nullptr) FillStack(top, pool_.usable_size());
   return top;
 }
 
 void GroupStacks::Measure(const void* top) noexcept {
-  const std::size_t used = context::MeasureStack(top, pool_.usable_size());
+  const std::size_t used = MeasureStack(top, pool_.usable_size());
   std::size_t largest = high_water();
   while (used > largest && !high_water_.compare_exchange_weak(largest, used, std::memory_order_relaxed)) {
   }

@@ -4,14 +4,26 @@
 // GroupStacks: the stacks of a group's fibers. One pool has those of the group's size; custom pools, made on first use
 // and kept, serve fibers that ask for another size or guard.
 //
-// A group marks each record_every-th stack that its pool hands out (context/stack/stack_mark.h), and keeps the largest
-// use. Sizes and guards of custom pools are rounded up to powers of two, so that many sizes share few pools.
+// A group marks each record_every-th stack that its pool hands out, and keeps the largest use: the stack is filled with
+// a pattern before it is used, and afterwards one looks how far down it was written.
+//
+//     top - size               top - what MeasureStack() returns                      top
+//     | pattern, pattern, ...  | written                                              |
+//
+// Sizes and guards of custom pools are rounded up to powers of two, so that many sizes share few pools.
+//
+// StackWaitList: the fibers of a group that found no stack (SG2 in scheduling_group.h).
 //
 // Invariants
 //   CP1  A custom stack has at least the requested size and less than twice it, or kMinStackSize; likewise its guard
 //        (kMinGuardSize).
 //   CP2  The same rounded size and guard always give the same pool.
-// Any thread.
+//   SWL1  First in, first out. A fiber that can never get its stack hides no other one: Take() removes it, and the
+//         group queues it again behind the ready ones.
+//   SWL2  Take() may overlook a fiber added before: Empty() is a relaxed load, so that giving back a stack costs
+//         nothing while no fiber waits. An idle worker's retry finds it (SG2).
+//
+// Any thread. Lock order: StackWaitList::lock_ is held alone (base/thread/spin_lock.h).
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_GROUP_STACKS_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_GROUP_STACKS_H_
 
@@ -21,9 +33,19 @@
 #include <cstddef>
 #include <mutex>
 
+#include "weft/base/thread/cpu.h"
+#include "weft/base/thread/spin_lock.h"
+#include "weft/base/thread/thread_annotations.h"
 #include "weft/context/stack/stack_pool.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
 
 namespace weft::scheduling_group {
+
+// Both touch all pages of the stack. Whoever has the stack, while nothing runs on it.
+void FillStack(void* top, std::size_t size) noexcept;
+// In bytes. 0: it was not filled, or has been written down to its last word. A stack that was filled for an earlier use
+// gives the largest of all uses since.
+std::size_t MeasureStack(const void* top, std::size_t size) noexcept;
 
 class GroupStacks {
  public:
@@ -75,6 +97,43 @@ class GroupStacks {
   // Indexed by log2(size / kMinStackSize) and by log2(guard / kMinGuardSize) + 1.
   std::array<std::atomic<context::StackPool*>, kSizes * kGuards> custom_{};
   std::mutex making_;  // held while a pool is made, over a system call
+};
+
+class StackWaitList {
+ public:
+  bool Empty() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
+
+  // The caller owns the fiber.
+  void Add(FiberEntity* fiber) noexcept {
+    base::SpinLockGuard guard(lock_);
+    fiber->next = nullptr;
+    (first_ == nullptr ? first_ : last_->next) = fiber;
+    last_ = fiber;
+    count_.fetch_add(1, std::memory_order_relaxed);  // SWL2
+  }
+
+  // The oldest fiber, which the caller then owns, or nullptr.
+  [[nodiscard]] WEFT_ALWAYS_INLINE FiberEntity* Take() noexcept {
+    if (Empty()) [[likely]] {
+      return nullptr;
+    }
+    return TakeFirst();
+  }
+
+ private:
+  WEFT_NOINLINE FiberEntity* TakeFirst() noexcept {
+    base::SpinLockGuard guard(lock_);
+    FiberEntity* fiber = first_;
+    if (fiber == nullptr) return nullptr;
+    first_ = fiber->next;
+    count_.fetch_sub(1, std::memory_order_relaxed);
+    return fiber;
+  }
+
+  std::atomic<std::size_t> count_{0};
+  base::SpinLock lock_;
+  FiberEntity* first_ WEFT_GUARDED_BY(lock_) = nullptr;
+  FiberEntity* last_ WEFT_GUARDED_BY(lock_) = nullptr;
 };
 
 }  // namespace weft::scheduling_group

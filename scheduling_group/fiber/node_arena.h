@@ -3,7 +3,7 @@
 //
 // NodeArena: the free entities of one NUMA node that all threads share: a central stack, and its chunks.
 //
-// Threads exchange batches with it (entity_cache.h), so they take its lock seldom. After a burst TrimArena() makes
+// Threads exchange batches with it (entity_pool.h), so they take its lock seldom. After a burst TrimArena() makes
 // wholly free chunks cold: they leave the stack, and are used before a new one is made.
 //
 // A chunk has the memory of some 1,300 fibers' control blocks, and is never unmapped. A global table lists all chunks

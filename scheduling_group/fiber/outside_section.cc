@@ -9,7 +9,7 @@
 #include <atomic>
 
 #include "weft/base/report/check.h"
-#include "weft/base/thread/thread_end.h"
+#include "weft/base/thread/exit.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft::scheduling_group {

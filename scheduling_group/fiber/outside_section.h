@@ -40,7 +40,6 @@
 #include <cstdint>
 #include <utility>
 
-#include "weft/base/thread/asymmetric_fence.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/base/thread/parker.h"

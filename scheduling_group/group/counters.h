@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "weft/scheduling_group/watch/wait_histogram.h"
+#include "weft/scheduling_group/watch/wait_samples.h"
 
 namespace weft::scheduling_group {
 

@@ -88,7 +88,6 @@ DrivenGroup* DrivenGroups::Borrow(GroupOptions options) {
 
 void DrivenGroups::GiveBack(DrivenGroup* group) {
   group->group.Stop();  // Descriptors that are registered with its poller look for another one.
-  (void)group->group.stacks().Trim(0);
   while (group->group.group_stacks().Trim(0) != 0) continue;  // Of all sizes, some thousands a call.
   Pool& pool = ThePool();
   const std::lock_guard guard(pool.mutex);

@@ -3,14 +3,17 @@
 
 #include "weft/scheduling_group/group/group_registry.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
+#include <cstring>
 
 #include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/scheduling_group/fiber/outside_section.h"
-#include "weft/scheduling_group/group/forked_child.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft::scheduling_group {
@@ -25,6 +28,13 @@ constinit thread_local std::size_t next_group_ordinal = 0;
 WEFT_TLS_ACCESSOR std::size_t NextOrdinal() noexcept {
   base::OpaqueBarrier();
   return next_group_ordinal++;
+}
+
+// relaxed: set while the process has one thread.
+constinit std::atomic<bool> is_forked_child{false};
+
+void Write(const char* text) noexcept {
+  if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) return;  // No one to report it to.
 }
 
 }  // namespace
@@ -73,6 +83,28 @@ void SetGroups(const std::vector<SchedulingGroup*>& groups) noexcept {
   std::copy(groups.begin(), groups.end(), all_groups.begin());
   runtime_has_run.store(true, std::memory_order_relaxed);
   group_count.store(groups.size(), std::memory_order_release);  // Pairs with the acquire in AllGroups().
+}
+
+void MarkForkedChild() noexcept {
+  is_forked_child.store(true, std::memory_order_relaxed);
+  SetCurrentWorker(nullptr);
+  ForgetOtherThreadsSections();
+}
+
+bool IsForkedChild() noexcept { return is_forked_child.load(std::memory_order_relaxed); }
+
+WEFT_NOINLINE WEFT_COLD void WarnOfForkedChild(const char* caller) noexcept {
+  Write("Weft: ");
+  Write(caller);
+  Write(": ");
+  Write(kForkedChildMessage);
+  Write("\n");
+}
+
+void CheckNotForkedChild(const char* caller) noexcept {
+  if (WEFT_LIKELY(!IsForkedChild())) return;
+  WarnOfForkedChild(caller);
+  std::abort();
 }
 
 }  // namespace weft::scheduling_group

@@ -1,8 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The scheduling groups of this process. fiber/runtime/runtime_instance.cc fills it when the runtime has started, and
-// empties it when the workers have been joined.
+// The scheduling groups of this process, and whether there are any. fiber/runtime/runtime_instance.cc fills the
+// registry when the runtime has started, and empties it when the workers have been joined.
+//
+// A process forked while the runtime ran has no workers; fiber/runtime.h says what it may not do. A call that needs a
+// worker ends it here, with one line, by write(2), as threads that the child lacks may hold the log's locks.
 //
 // Invariants
 //   GR1  A group found here stays, and is not given to another runtime, until the finder's OutsideSection ends; for a
@@ -43,8 +46,23 @@ void CheckMayBeRefused(const char* caller);
 // The runtime only, while no fiber runs, and one call at a time. At most kMaxGroups. After a call with none, no thread
 // uses the former groups any more (GR1).
 void SetGroups(const std::vector<SchedulingGroup*>& groups) noexcept;
-// In a forked child (forked_child.h).
+// In a forked child (group_registry.h).
 void ForgetGroups() noexcept;
+
+// The child's handler of pthread_atfork() calls it, and ForgetGroups(): forgets other threads' sections, and that the
+// caller was a worker. Async-signal-safe.
+void MarkForkedChild() noexcept;
+
+// Any thread.
+bool IsForkedChild() noexcept;
+// Aborts in such a child. `caller`: the public function that needs workers.
+void CheckNotForkedChild(const char* caller) noexcept;
+// Only writes the line.
+void WarnOfForkedChild(const char* caller) noexcept;
+
+inline constexpr char kForkedChildMessage[] =
+    "this process was forked from one in which the runtime ran, and has no workers: fork, or call daemon(), before "
+    "StartRuntime(); in the child call nothing but exec() and _exit()";
 
 }  // namespace weft::scheduling_group
 

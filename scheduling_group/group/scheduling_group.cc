@@ -4,9 +4,18 @@
 #include "weft/scheduling_group/group/scheduling_group.h"
 
 #include <chrono>
+#include <cstddef>
+#include <memory>
 #include <new>
+#include <span>
+#include <vector>
 
+#include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
+#include "weft/context/stack/overflow_handler.h"
+#include "weft/numa/memory/affinity.h"
+#include "weft/scheduling_group/idle/spin_policy.h"
+#include "weft/scheduling_group/policy/policy_loop.h"
 #include "weft/scheduling_group/queue/start_when_full.h"
 
 namespace weft::scheduling_group {
@@ -105,6 +114,98 @@ WEFT_COLD void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
   } catch (const std::bad_alloc&) {
     // No memory for the line either.
   }
+}
+
+// --- How a group begins, ends and begins anew ---
+
+namespace {
+
+constinit IdleGroupSlots slots;
+
+WEFT_COLD void CheckGroupOptions(const GroupOptions& options) {
+  WEFT_CHECK(options.workers >= 1 && options.workers <= kMaxWorkersPerGroup, "SchedulingGroup: workers must be 1..",
+             kMaxWorkersPerGroup, ", is ", options.workers);
+  WEFT_CHECK(options.spin_for >= SpinPolicy::kMinSpin, "SchedulingGroup: spin_for must be at least ",
+             SpinPolicy::kMinSpin.count(), " ns, is ", options.spin_for.count());
+}
+
+// owner: the group.
+WEFT_COLD context::StackPool::Options StackPoolOptions(const GroupOptions& options, void* owner) {
+  context::StackPool::Options stacks = options.stacks;
+  stacks.stack_size = options.stack_size;
+  stacks.guard = options.guard_pages;
+  stacks.guard_size = options.guard_size;
+  stacks.node = options.node;
+  stacks.owner = owner;
+  return stacks;
+}
+
+WEFT_COLD PolicyDispatch MakeDispatch(const GroupOptions& options) {
+  if (options.driven) return PolicyDispatch(std::make_unique<PolicyLoop>());
+  return PolicyDispatch(options.policy,
+                        {.workers = options.workers, .run_queue_size = options.run_queue_size, .node = options.node});
+}
+
+}  // namespace
+
+constinit IdleGroups SchedulingGroup::all_idle_groups_;
+
+WEFT_COLD SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& options)
+    : policy(MakeDispatch(options)),
+      worker_slots(options.workers, options.node),
+      ready_waits(options.workers, options.node, options.max_ready_wait, *options.clock),
+      neighbours(options.workers),
+      stacks(StackPoolOptions(options, group), options.record_stack_every) {}
+
+WEFT_COLD SchedulingGroup::SchedulingGroup(const Options& options)
+    : id_(options.id),
+      slot_(all_idle_groups_, slots, /*wanted=*/!options.driven),  // Nobody steals from a driven one.
+      // On a machine with one node all groups share one, whatever the node's number.
+      entity_arena_(EntityPool::ArenaOn(numa::HasSeveralNodes() ? options.node : -1)),
+      options_(options) {
+  CheckGroupOptions(options);
+  parts_.emplace(this, options_);
+}
+
+WEFT_COLD void SchedulingGroup::Stop() {
+  attention_.SetStopping();
+  for (unsigned w = 0; w < size(); ++w) Unpark(w);
+}
+
+WEFT_COLD void SchedulingGroup::Close() {
+  WEFT_CHECK(stopping(), "SchedulingGroup::Close: group ", id(), " was not stopped");
+  parts_.reset();
+}
+
+bool SchedulingGroup::CanReopen(const Options& options) const {
+  // The poller knows the id, and the group itself lies on the node. (Only tests set another clock.)
+  return options.id == options_.id && options.node == options_.node;
+}
+
+WEFT_COLD void SchedulingGroup::Reopen(const Options& options) {
+  WEFT_CHECK(!parts_ && CanReopen(options), "SchedulingGroup::Reopen: group ", id(), " was not closed");
+  CheckGroupOptions(options);
+  options_ = options;
+  parts_.emplace(this, options_);  // May throw: it stays closed.
+  // relaxed, all: published by the last store.
+  for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
+  steal_requested_.store(false, std::memory_order_relaxed);
+  start_gate_.Open();
+  attention_.ClearStopping();  // Publishes the parts.
+}
+
+WEFT_COLD std::size_t SchedulingGroup::TrimIdleMemory() {
+  context::CheckOverflowHandler();
+  const std::size_t left = parts_->stacks.Trim(options_.warm_stacks);
+  return left + EntityPool::Trim();
+}
+
+WEFT_COLD std::vector<std::span<const std::byte>> SchedulingGroup::Memory() const {
+  std::vector<std::span<const std::byte>> memory = policy().Memory();
+  memory.push_back(std::as_bytes(std::span(this, 1)));
+  memory.push_back(std::as_bytes(parts_->worker_slots.objects()));
+  memory.push_back(std::as_bytes(parts_->ready_waits.recorders().objects()));
+  return memory;
 }
 
 }  // namespace weft::scheduling_group

@@ -10,7 +10,7 @@
 //   notify.h, steal_request.h               how a ready fiber gets a worker of its own or another group
 //   neighbour_list.h                        the groups that it steals from
 //   ready_waits.h                           how long fibers wait, and whether the group is overloaded
-//   group_stacks.h, stack_wait_list.h       stacks, and the fibers that found none
+//   group_stacks.h                          stacks, and the fibers that found none
 //   driven_groups.h                         the groups of FiberLoops, whose worker has no thread of its own
 //
 // It is a data structure; the threads that use it are in worker.h, which it never includes.
@@ -28,21 +28,22 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "weft/base/deadline.h"
+#include "weft/base/time/clock.h"
 #include "weft/context/stack/stack_pool.h"
 #include "weft/numa/memory/node_memory.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/group_stacks.h"
-#include "weft/scheduling_group/fiber/stack_wait_list.h"
-#include "weft/scheduling_group/group/group_options.h"
 #include "weft/scheduling_group/group/start_gate.h"
 #include "weft/scheduling_group/idle/idle_groups.h"
 #include "weft/scheduling_group/idle/idle_poller.h"
@@ -57,6 +58,32 @@
 
 namespace weft::scheduling_group {
 
+inline constexpr unsigned kMaxWorkersPerGroup = 64;
+
+// What a group is made from.
+struct GroupOptions {
+  int id = 0;
+  unsigned workers = 1;  // 1..64
+  std::string policy = "v1";
+  bool driven = false;                  // driven_groups.h: one worker, which drives itself, and PolicyLoop
+  std::size_t run_queue_size = 131072;  // a power of two
+  std::size_t stack_size = 131072;      // bytes
+  bool guard_pages = true;
+  std::size_t guard_size = 65536;            // bytes, if guard_pages
+  int node = -1;                             // NUMA node of its memory (of the group itself: OnNode); -1: any
+  std::vector<int> cpus{};                   // its workers may run there; empty: anywhere
+  std::vector<int> worker_cpus{};            // worker i runs on this one only; empty, or -1: on `cpus`
+  std::chrono::nanoseconds spin_for{5'000};  // About one futex wake and sleep: bench/base/parker_benchmark.cc
+  std::chrono::nanoseconds start_timeout = std::chrono::seconds(2);
+  std::size_t warm_stacks = 1024;                        // free stacks that TrimIdleMemory() leaves their memory
+  std::size_t record_stack_every = 0;                    // of the group's stacks (group_stacks.h); 0: none
+  context::StackPool::Options stacks{};                  // stack_size, guard and node above override it
+  std::chrono::nanoseconds max_ready_wait{0};            // longer waits mean overload (ready_waits.h); 0: never
+  const base::Clock* clock = &base::SteadyClock::Get();  // of ready fibers' waits
+
+  bool operator==(const GroupOptions&) const = default;
+};
+
 class SchedulingGroup : public numa::NodeAllocated {
  public:
   using Options = GroupOptions;
@@ -66,7 +93,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   static constexpr int kSameNode = kSameNodeDistance;
   static constexpr auto kPollEvery = PollPace::kPollEvery;
 
-  explicit SchedulingGroup(const Options& options);  // CheckGroupOptions()
+  // Aborts on an option out of range (the runtime has checked what users give).
+  explicit SchedulingGroup(const Options& options);
   SchedulingGroup(const SchedulingGroup&) = delete;
   SchedulingGroup& operator=(const SchedulingGroup&) = delete;
 
@@ -92,7 +120,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   void RefuseNewFibers() { start_gate_.Refuse(); }
   // Wakes all workers. Each ends at its next visit to the scheduler, and leaves ready fibers where they are.
   void Stop();
-  // After Stop(), when the workers have ended, or were left behind: its unfinished fibers never run (lost_fibers.h).
+  // After Stop(), when the workers have ended, or were left behind: its unfinished fibers never run (runtime_end.h).
   void Abandon() { attention_.SetAbandoned(); }
   bool abandoned() const noexcept { return attention_.abandoned(); }
   // Frees the memory of its parts. After Stop(), when all workers are joined, no fiber is left, and all OutsideSections

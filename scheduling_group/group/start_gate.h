@@ -31,7 +31,7 @@
 #include "weft/base/deadline.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/cpu.h"
-#include "weft/base/thread/futex.h"
+#include "weft/base/thread/parker.h"
 
 namespace weft::scheduling_group {
 

@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <map>
 #include <numeric>
+#include <set>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "weft/numa/machine/cpu_list.h"
-#include "weft/scheduling_group/plan/assignment.h"
-#include "weft/scheduling_group/plan/core_partition.h"
 #include "weft/scheduling_group/plan/cpu_pool.h"
 
 namespace weft::scheduling_group {
@@ -101,3 +102,163 @@ std::optional<GroupPlan> PlanGroups(const numa::Topology& topology, const PlanWi
 }
 
 }  // namespace weft::scheduling_group
+
+namespace weft::scheduling_group::planning {
+namespace {
+
+PlannedGroup MakeGroup(int node, const Row& items) {
+  // The first worker of each core comes first.
+  std::vector<std::tuple<unsigned, std::size_t, int>> seats;  // workers before it on its core, place in the row, CPU
+  std::map<const Core*, unsigned> on_core;
+  for (std::size_t i = 0; i < items.size(); ++i) {
+    const Core& core = *items[i].core;
+    for (unsigned w = 0; w < items[i].workers; ++w) {
+      seats.emplace_back(on_core[&core]++, i, core.cpus[(items[i].first_worker + w) % core.cpus.size()]);
+    }
+  }
+  std::sort(seats.begin(), seats.end());
+  PlannedGroup group;
+  group.node = node;
+  group.workers = static_cast<unsigned>(seats.size());
+  for (const auto& [turn, place, cpu] : seats) group.worker_cpus.push_back(cpu);
+  group.cpus = group.worker_cpus;
+  return group;
+}
+
+// GP8: adds the CPUs without a worker to the groups on the same core, else to those in the same L3 domain.
+void AddSpareCpus(const CpuPool& pool, std::vector<PlannedGroup>* groups) {
+  std::vector<const Core*> core_of_cpu;  // by os id; nullptr: no CPU of the pool
+  for (const Core& core : pool.cores) {
+    for (const int cpu : core.cpus) {
+      const auto index = static_cast<std::size_t>(cpu);
+      if (index >= core_of_cpu.size()) core_of_cpu.resize(index + 1);
+      core_of_cpu[index] = &core;
+    }
+  }
+  const auto core_of = [&](int cpu) { return core_of_cpu[static_cast<std::size_t>(cpu)]; };
+  std::vector<bool> planned(core_of_cpu.size());
+  for (const PlannedGroup& group : *groups) {
+    for (const int cpu : group.worker_cpus) planned[static_cast<std::size_t>(cpu)] = true;
+  }
+  for (std::size_t index = 0; index < core_of_cpu.size(); ++index) {
+    if (core_of_cpu[index] == nullptr || planned[index]) continue;
+    const Core& spare = *core_of_cpu[index];
+    const auto add_where = [&](auto is_near) {
+      bool added = false;
+      for (PlannedGroup& group : *groups) {
+        if (std::none_of(group.worker_cpus.begin(), group.worker_cpus.end(), is_near)) continue;
+        group.cpus.push_back(static_cast<int>(index));
+        added = true;
+      }
+      return added;
+    };
+    if (add_where([&](int cpu) { return core_of(cpu)->number == spare.number; })) continue;
+    add_where([&](int cpu) { return core_of(cpu)->l3 == spare.l3; });
+  }
+  for (PlannedGroup& group : *groups) {
+    std::sort(group.cpus.begin(), group.cpus.end());
+    group.cpus.erase(std::unique(group.cpus.begin(), group.cpus.end()), group.cpus.end());
+  }
+}
+
+constexpr int kOwnNodeDistance = 10;  // As in the ACPI table.
+
+// Where a group is on the machine.
+struct Place {
+  std::set<int> l3s;
+  std::set<int> packages;
+  // Ordinals, of worker 0:
+  int node = 0;      // among the nodes that have groups
+  int l3 = 0;        // among the L3 domains of the node
+  int position = 0;  // among the groups in the L3 domain
+};
+
+class Places {
+ public:
+  Places(const numa::Topology& topology, const std::vector<PlannedGroup>& groups) {
+    std::map<int, int> nodes;
+    std::map<int, std::map<int, int>> l3s;
+    for (const PlannedGroup& group : groups) {
+      const numa::Topology::Cpu& cpu = *topology.FindCpu(group.worker_cpus.front());
+      Place place;
+      for (int id : group.worker_cpus) {
+        const numa::Topology::Cpu& other = *topology.FindCpu(id);
+        place.l3s.insert(other.l3);
+        place.packages.insert(other.package);
+      }
+      place.node = nodes.try_emplace(group.node, static_cast<int>(nodes.size())).first->second;
+      auto& l3s_here = l3s[place.node];
+      place.l3 = l3s_here.try_emplace(cpu.l3, static_cast<int>(l3s_here.size())).first->second;
+      place.position = groups_[{place.node, place.l3}]++;
+      places_.push_back(std::move(place));
+    }
+    nodes_ = static_cast<int>(nodes.size());
+    for (const auto& [node, l3s_here] : l3s) l3s_[node] = static_cast<int>(l3s_here.size());
+  }
+
+  // Smaller is nearer; equal for groups that are equally near.
+  std::tuple<bool, bool> Nearness(std::size_t from, std::size_t to) const {
+    const Place& a = places_[from];
+    const Place& b = places_[to];
+    const auto have_common = [](const std::set<int>& x, const std::set<int>& y) {
+      return std::any_of(x.begin(), x.end(), [&](int item) { return y.contains(item); });
+    };
+    return {!have_common(a.l3s, b.l3s), !have_common(a.packages, b.packages)};
+  }
+
+  // Orders equally near groups: the next node or L3 domain first, and there the group at our own position or after it.
+  std::tuple<int, int, int> Turn(std::size_t from, std::size_t to) const {
+    const Place& a = places_[from];
+    const Place& b = places_[to];
+    const auto steps = [](int x, int y, int ring) { return ((y - x) % ring + ring) % ring; };
+    return {steps(a.node, b.node, nodes_), steps(a.l3, b.l3, l3s_.at(b.node)),
+            steps(a.position, b.position, groups_.at({b.node, b.l3}))};
+  }
+
+ private:
+  std::vector<Place> places_;
+  int nodes_ = 0;
+  std::map<int, int> l3s_;                     // how many in a node
+  std::map<std::pair<int, int>, int> groups_;  // how many in an L3 domain of a node
+};
+
+}  // namespace
+
+std::vector<PlannedGroup> AssignCpus(const CpuPool& pool, const std::vector<Row>& groups) {
+  std::vector<PlannedGroup> made;
+  made.reserve(groups.size());
+  for (const Row& items : groups) made.push_back(MakeGroup(pool.node, items));
+  AddSpareCpus(pool, &made);
+  std::vector<std::pair<int, std::size_t>> order;  // the lowest planned CPU, and which group
+  for (std::size_t g = 0; g < made.size(); ++g) {
+    order.emplace_back(*std::min_element(made[g].worker_cpus.begin(), made[g].worker_cpus.end()), g);
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<PlannedGroup> sorted;
+  sorted.reserve(made.size());
+  for (const auto& [cpu, g] : order) sorted.push_back(std::move(made[g]));
+  return sorted;
+}
+
+void OrderNeighbours(const numa::Topology& topology, std::vector<PlannedGroup>* groups) {
+  const Places places(topology, *groups);
+  for (std::size_t g = 0; g < groups->size(); ++g) {
+    PlannedGroup& group = (*groups)[g];
+    using Key = std::tuple<int, std::tuple<bool, bool>, std::tuple<int, int, int>>;
+    std::vector<std::pair<Key, PlannedGroup::Neighbour>> order;
+    for (std::size_t o = 0; o < groups->size(); ++o) {
+      if (o == g) continue;
+      const int node = (*groups)[o].node;
+      const bool same_node = group.node == node;
+      const int distance = same_node ? kOwnNodeDistance : topology.Distance(group.node, node);
+      order.emplace_back(Key(same_node ? 0 : distance, places.Nearness(g, o), places.Turn(g, o)),
+                         PlannedGroup::Neighbour{static_cast<int>(o), same_node, distance});
+    }
+    std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.first, a.second.group) < std::tie(b.first, b.second.group);
+    });
+    for (const auto& [key, neighbour] : order) group.neighbours.push_back(neighbour);
+  }
+}
+
+}  // namespace weft::scheduling_group::planning

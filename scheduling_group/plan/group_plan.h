@@ -4,11 +4,11 @@
 // PlanGroups: a pure function from a machine and wishes to scheduling groups: their number, CPUs and neighbours.
 //
 // How it works, in five steps:
-//   cpu_pool.h        reads the machine, and shares the workers out over the NUMA nodes; places the workers of a node
-//                     on cores, L3 domain by L3 domain
-//   core_partition.h  cuts the cores, in a row by L3 domain, into groups where that costs least
-//   assignment.h      gives each worker its CPU, and each group the CPUs that it may use; gives each group its
-//                     neighbours, the nearest first
+//   cpu_pool.h          reads the machine, and shares the workers out over the NUMA nodes; places the workers of a node
+//                       on cores, L3 domain by L3 domain; cuts the cores, in a row by L3 domain, into groups where that
+//                       costs least
+//   AssignCpus()        gives each worker its CPU, and its group the further CPUs that it may use (GP8)
+//   OrderNeighbours()   the order in which each group visits the others to steal (GP9)
 //
 // Rules.  "Enough" is one worker for each CPU that may be used (Topology::cpus), or more.
 //   GP1  Size.  A group has 8 to 15 workers; fewer only where its node has fewer than 8 CPUs, where less than 8 workers
@@ -45,9 +45,24 @@
 #include <vector>
 
 #include "weft/numa/machine/topology.h"
-#include "weft/scheduling_group/plan/planned_group.h"
+#include "weft/scheduling_group/plan/cpu_pool.h"
 
 namespace weft::scheduling_group {
+
+// A scheduling group as planned.
+struct PlannedGroup {
+  int node = -1;  // NUMA node (os id) of its workers and memory; -1: not bound
+  unsigned workers = 0;
+  std::vector<int> worker_cpus;  // os ids; of worker 0, 1 ...
+  std::vector<int> cpus;         // os ids, sorted; where its workers may run
+  struct Neighbour {
+    int group;
+    bool same_node;
+    int distance;  // between the nodes; 10: the same node, or NUMA is off
+    friend bool operator==(const Neighbour&, const Neighbour&) = default;
+  };
+  std::vector<Neighbour> neighbours;  // nearest first
+};
 
 // The sizes that are planned, and the largest that may be wished for.
 inline constexpr unsigned kMinPlannedGroupSize = 8;
@@ -77,5 +92,16 @@ struct GroupPlan {
 std::optional<GroupPlan> PlanGroups(const numa::Topology& topology, const PlanWishes& wishes, std::string* error);
 
 }  // namespace weft::scheduling_group
+
+// The last two steps.
+namespace weft::scheduling_group::planning {
+
+// Returns the groups of PartitionCores() for `pool`, sorted by their lowest planned CPU, without neighbours.
+std::vector<PlannedGroup> AssignCpus(const CpuPool& pool, const std::vector<Row>& groups);
+
+// Sets PlannedGroup::neighbours of all groups.
+void OrderNeighbours(const numa::Topology& topology, std::vector<PlannedGroup>* groups);
+
+}  // namespace weft::scheduling_group::planning
 
 #endif  // WEFT_SCHEDULING_GROUP_PLAN_GROUP_PLAN_H_

@@ -4,9 +4,9 @@
 // GroupAttention: a byte of a scheduling group that its workers read before they take a fiber. It is 0, but for
 //
 //   kStopping   the group stops: its workers take no fiber any more
-//   kAbandoned  it has stopped for good, with fibers that have not ended (lost_fibers.h)
+//   kAbandoned  it has stopped for good, with fibers that have not ended (runtime_end.h)
 //   kWatched    what fibers do before they leave their worker is watched: some fiber has a hook (fiber/fiber_hooks.h),
-//               or there are limits for running without a switch (slice_limits.h)
+//               or there are limits for running without a switch (slice_monitor.h)
 //
 // Where there are no hooks and limits they cost nothing: Worker::NextFiberFor() tests this byte in any case.
 //

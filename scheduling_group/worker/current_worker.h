@@ -14,7 +14,7 @@
 
 #include "weft/base/thread/cpu.h"
 #include "weft/context/switch/context.h"
-#include "weft/scheduling_group/watch/push_sampler.h"
+#include "weft/scheduling_group/watch/wait_samples.h"
 
 namespace weft::scheduling_group {
 

@@ -6,7 +6,7 @@
 #include <sched.h>
 
 #include "weft/base/time/test_time.h"
-#include "weft/scheduling_group/fiber/lost_fibers.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 

@@ -26,7 +26,7 @@
 #include <atomic>
 
 #include "weft/base/thread/cpu.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft::scheduling_group {

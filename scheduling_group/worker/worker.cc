@@ -9,7 +9,7 @@
 #include "weft/base/time/test_time.h"
 #include "weft/context/stack/overflow_handler.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
-#include "weft/scheduling_group/group/forked_child.h"
+#include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/policy/policy_loop.h"
 
 namespace weft::scheduling_group {
@@ -189,7 +189,7 @@ void Worker::FiberMain(context::ThreadState* here) {
     FiberEntity* next = worker->group->PopFor(worker->index);
     if (next != nullptr && !next->has_stack() && !next->wants_own_stack() && !self->has_custom_stack()) {
       worker->TakeOverStack(self, next);
-      WorkerCounters::Add(worker->counters().finished);  // Before: LS1 in slice_limits.h.
+      WorkerCounters::Add(worker->counters().finished);  // Before: LS1 in slice_monitor.h.
       worker->current = next;
       worker->Retire(self);
       self = next;
@@ -198,7 +198,7 @@ void Worker::FiberMain(context::ThreadState* here) {
     if (next != nullptr && !worker->PrepareToEnter(next)) next = worker->FindFiber();
     worker->left_ = self;
     worker->switch_reason_ = SwitchReason::kEnded;
-    WorkerCounters::Add(worker->counters().switches);  // Before: LS1 in slice_limits.h.
+    WorkerCounters::Add(worker->counters().switches);  // Before: LS1 in slice_monitor.h.
     worker->current = next;
     context::LeaveContext(&self->context, next != nullptr ? &next->context : &worker->loop_, worker);
   }

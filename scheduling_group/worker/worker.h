@@ -36,7 +36,7 @@
 #include <vector>
 
 #include "weft/base/report/check.h"
-#include "weft/context/stack/stack_cache.h"
+#include "weft/context/stack/stack_pool.h"
 #include "weft/context/switch/context.h"
 #include "weft/numa/memory/node_memory.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
@@ -234,7 +234,7 @@ WEFT_ALWAYS_INLINE void Worker::SwitchTo(FiberEntity* self, SwitchReason how, Fi
   WEFT_DCHECK(!must_not_switch, "a switch while another one ends (W2)");
   left_ = self;
   switch_reason_ = how;
-  WorkerCounters::Add(counters().switches);  // Before: LS1 in slice_limits.h.
+  WorkerCounters::Add(counters().switches);  // Before: LS1 in slice_monitor.h.
   current = next;
   context::ThreadState* here = context::SwitchContext(self != nullptr ? &self->context : &loop_,
                                                       next != nullptr ? &next->context : &loop_, this);

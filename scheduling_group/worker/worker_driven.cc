@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "weft/base/time/test_time.h"
-#include "weft/scheduling_group/group/drain.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/idle/idle_loop.h"
 #include "weft/scheduling_group/policy/policy_loop.h"
 #include "weft/scheduling_group/worker/worker.h"

@@ -8,7 +8,7 @@
 
 #include "weft/base/time/test_time.h"
 #include "weft/context/stack/overflow_handler.h"
-#include "weft/scheduling_group/group/drain.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/idle/idle_loop.h"
 #include "weft/scheduling_group/worker/worker.h"
 

@@ -10,10 +10,10 @@
 #include <type_traits>
 
 #include "weft/base/report/check.h"
-#include "weft/base/thread/process_exit.h"
+#include "weft/base/thread/exit.h"
 #include "weft/scheduling_group/fiber/cancel_fence.h"
 #include "weft/scheduling_group/fiber/cancel_lock.h"
-#include "weft/scheduling_group/fiber/describe_fiber.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/timer/worker/timer_worker.h"
 

@@ -38,7 +38,7 @@
 #include "weft/base/deadline.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/base/thread/thread_annotations.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/worker/thread_parker.h"
@@ -50,7 +50,7 @@ namespace weft::synchronization {
 using scheduling_group::FiberEntity;
 
 // For destructors: destroying a primitive with waiters ends the process; the message names both. (They would wait for
-// ever, or touch what is no more.) `waiter`: nullptr for a thread. Returns if the process ends anyhow (process_exit.h).
+// ever, or touch what is no more.) `waiter`: nullptr for a thread. Returns if the process ends anyhow (exit.h).
 void FailWaitedFor(const char* primitive, const FiberEntity* waiter) noexcept;
 
 // What a waker wakes instead of a fiber or a thread: one that waits for several things (selection.h).

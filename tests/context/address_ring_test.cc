@@ -1,12 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/context/stack/address_ring.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <deque>
+
+#include "weft/context/stack/stack_pool.h"
 
 namespace weft::context {
 namespace {

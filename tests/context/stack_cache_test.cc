@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/context/stack/stack_cache.h"
-
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -21,7 +21,6 @@
 #include <vector>
 
 #include "weft/base/report/log.h"
-#include "weft/context/stack/stack_cache.h"
 #include "weft/context/stack/stack_memory.h"
 #include "weft/context/stack/stack_registry.h"
 #include "weft/tests/context/faulty_memory.h"

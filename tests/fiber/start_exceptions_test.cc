@@ -24,7 +24,7 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/scheduling_group/group/drain.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 

@@ -10,7 +10,7 @@
 
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
-#include "weft/base/thread/process_exit.h"
+#include "weft/base/thread/exit.h"
 #include "weft/base/time/test_time.h"
 #include "weft/tests/testing/interleave.h"
 

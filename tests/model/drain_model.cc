@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// DrainWaiter of scheduling_group/group/drain.h through all interleavings: workers count the ends of fibers and tell
-// the waiter. It must not sleep for ever when none is left (a deadlock), and must see what the last fibers did.
+// DrainWaiter of scheduling_group/group/runtime_end.h through all interleavings: workers count the ends of fibers and
+// tell the waiter. It must not sleep for ever when none is left (a deadlock), and must see what the last fibers did.
 #include <gtest/gtest.h>
 
-#include "weft/scheduling_group/group/drain.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {

@@ -1,13 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/watch/monitor_switch.h through all interleavings: a monitor that turns itself off, and workers that
+// scheduling_group/watch/slice_monitor.h through all interleavings: a monitor that turns itself off, and workers that
 // sleep and get up. The monitor does not sleep for ever while a worker is up for good (a deadlock).
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "weft/scheduling_group/watch/monitor_switch.h"
+#include "weft/scheduling_group/watch/slice_monitor.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {

@@ -1,12 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/plan/assignment.h"
-
 #include <gtest/gtest.h>
 
 #include <utility>
 #include <vector>
+
+#include "weft/scheduling_group/plan/group_plan.h"
 
 namespace weft::scheduling_group::planning {
 namespace {

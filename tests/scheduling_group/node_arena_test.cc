@@ -5,7 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <random>
 #include <set>
 #include <vector>
 
@@ -83,6 +87,154 @@ TEST(NodeArena, ANodeHasOneArena) {
   EXPECT_EQ(NodeArenaAt(one).node(), 1001);
   EXPECT_EQ(NodeArenaOn(-1), kAnyNodeArena);
   EXPECT_EQ(NodeArenaAt(kAnyNodeArena).node(), -1);
+}
+
+constexpr std::size_t kBlockSize = 5;
+using Stack = EntityStack<kBlockSize>;
+
+// Pointers are only compared.
+FiberEntity* Entity(std::size_t number) { return reinterpret_cast<FiberEntity*>((number + 1) << 6); }
+
+TEST(EntityStack, GivesWhatWasPushedLastInTheOrderInWhichItWas) {
+  Stack stack;
+  Stack::Block blocks[3];
+  for (Stack::Block& block : blocks) stack.AddBlock(&block);
+  std::vector<FiberEntity*> all;
+  for (std::size_t i = 0; i < 15; ++i) all.push_back(Entity(i));
+  stack.Push(all.data(), 15);
+  FiberEntity* popped[8];
+  ASSERT_EQ(stack.Pop(popped, 8), 8u);
+  for (std::size_t i = 0; i < 8; ++i) EXPECT_EQ(popped[i], Entity(7 + i));
+  ASSERT_EQ(stack.Pop(popped, 8), 7u);
+  for (std::size_t i = 0; i < 7; ++i) EXPECT_EQ(popped[i], Entity(i));
+  EXPECT_EQ(stack.Pop(popped, 8), 0u);
+}
+
+TEST(EntityStack, DoesAsAVectorDoesWhileBlocksAreAdded) {
+  std::mt19937 random(1);
+  Stack stack;
+  std::vector<std::unique_ptr<Stack::Block>> blocks;
+  std::vector<FiberEntity*> model;
+  std::vector<FiberEntity*> ours;  // free, not in the stack
+  for (int step = 0; step < 100'000; ++step) {
+    const std::size_t n = random() % 12;
+    switch (random() % 64 == 0 && blocks.size() < 20 ? 2 : random() % 2) {
+      case 0: {
+        const std::size_t count = std::min(n, ours.size());
+        stack.Push(ours.data() + (ours.size() - count), count);
+        model.insert(model.end(), ours.end() - static_cast<std::ptrdiff_t>(count), ours.end());
+        ours.resize(ours.size() - count);
+        break;
+      }
+      case 1: {
+        FiberEntity* popped[12];
+        const std::size_t count = stack.Pop(popped, n);
+        ASSERT_EQ(count, std::min(n, model.size()));
+        for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(popped[i], model[model.size() - count + i]);
+        model.resize(model.size() - count);
+        ours.insert(ours.end(), popped, popped + count);
+        break;
+      }
+      default:
+        for (std::size_t i = 0; i < kBlockSize; ++i) ours.push_back(Entity(blocks.size() * kBlockSize + i));
+        blocks.push_back(std::make_unique<Stack::Block>());
+        stack.AddBlock(blocks.back().get());
+    }
+    ASSERT_EQ(stack.size(), model.size());
+  }
+}
+
+TEST(EntityChunks, ANewChunkIsInTheTable) {
+  const std::size_t before = EntityChunkCount();
+  const EntityChunk* chunk = MakeEntityChunk(/*node=*/-1);
+  ASSERT_NE(chunk, nullptr);
+  ASSERT_EQ(EntityChunkCount(), before + 1);
+  EXPECT_EQ(EntityChunkAt(before), chunk->entities);
+}
+
+// EP1.
+TEST(EntityChunks, ItsEntitiesAreFree) {
+  const EntityChunk* chunk = MakeEntityChunk(/*node=*/-1);
+  ASSERT_NE(chunk, nullptr);
+  for (std::size_t i = 0; i < kEntitiesPerChunk; ++i) {
+    const FiberEntity& entity = chunk->entities[i];
+    ASSERT_EQ(entity.state().Load(), FiberPhase::kDead);
+    ASSERT_EQ(entity.id(), 0u);
+    ASSERT_STREQ(entity.name(), "");
+  }
+}
+
+// Better elsewhere than not at all; a line in the log says so.
+TEST(EntityChunks, AChunkOfANodeThatIsNotThereLiesElsewhere) {
+  const EntityChunk* chunk = MakeEntityChunk(/*node=*/1000);
+  ASSERT_NE(chunk, nullptr);
+  EXPECT_EQ(chunk->entities[0].id(), 0u);
+}
+
+constexpr std::size_t kChunks = 5;
+
+// All entities of so many chunks.
+std::vector<FiberEntity*> TakeChunks(NodeArena& arena, std::size_t chunks) {
+  std::vector<FiberEntity*> entities(chunks * kEntitiesPerChunk);
+  for (std::size_t taken = 0; taken < entities.size();) {
+    const std::size_t n = arena.Take(&entities[taken], std::min<std::size_t>(64, entities.size() - taken));
+    if (n == 0) {
+      ADD_FAILURE() << "no memory";
+      break;
+    }
+    taken += n;
+  }
+  return entities;
+}
+
+TEST(EntityTrim, FewFreeEntitiesStayWarm) {
+  NodeArena arena;
+  const std::vector<FiberEntity*> entities = TakeChunks(arena, 1);
+  arena.GiveBack(entities.data(), entities.size());
+  TrimArena(arena);
+  EXPECT_EQ(arena.TakeSnapshot().free, kEntitiesPerChunk);
+}
+
+TEST(EntityTrim, OfWhollyFreeChunksOneStaysWarm) {
+  NodeArena arena;
+  std::vector<FiberEntity*> entities = TakeChunks(arena, kChunks);
+  arena.GiveBack(entities.data(), entities.size());
+  TrimArena(arena);
+  EXPECT_EQ(arena.TakeSnapshot().free, kEntitiesPerChunk);
+  // The others are used again before a new chunk is made.
+  std::vector<FiberEntity*> again = TakeChunks(arena, kChunks);
+  EXPECT_EQ(arena.TakeSnapshot().chunk_count, kChunks);
+  std::sort(entities.begin(), entities.end());
+  std::sort(again.begin(), again.end());
+  EXPECT_EQ(again, entities);
+}
+
+TEST(EntityTrim, WhatAnotherFiberUsesStaysAsItIs) {
+  NodeArena arena;
+  std::vector<FiberEntity*> entities = TakeChunks(arena, kChunks);
+  FiberEntity* const used = entities[entities.size() / 2];
+  int mark = 0;
+  used->set_fiber_local_slots(&mark);
+  std::erase(entities, used);
+  for (FiberEntity* entity : entities) entity->next = entity;  // Written to, as by a fiber.
+  arena.GiveBack(entities.data(), entities.size());
+  TrimArena(arena);
+  EXPECT_EQ(used->fiber_local_slots(), &mark);
+  // Those beside it, and the chunk that stays warm.
+  EXPECT_EQ(arena.TakeSnapshot().free, 2 * kEntitiesPerChunk - 1);
+  used->set_fiber_local_slots(nullptr);
+}
+
+// EP1: their memory went back to the system.
+TEST(EntityTrim, EntitiesOfAColdChunkReadAsNew) {
+  NodeArena arena;
+  std::vector<FiberEntity*> entities = TakeChunks(arena, kChunks);
+  for (FiberEntity* entity : entities) entity->next = entity;
+  arena.GiveBack(entities.data(), entities.size());
+  TrimArena(arena);
+  std::size_t as_new = 0;
+  for (const FiberEntity* entity : entities) as_new += entity->next == nullptr ? 1 : 0;
+  EXPECT_EQ(as_new, (kChunks - 1) * kEntitiesPerChunk);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // How long ready fibers wait, by whatever way they go (counters.h), and what a group makes of it (IsOverloaded()). Time
-// stands still unless a test moves it; a pause before each push makes it a sample (push_sampler.h).
+// stands still unless a test moves it; a pause before each push makes it a sample (wait_samples.h).
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/scheduling_group/group/group_options.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
 
 #include "scheduling_group/policy_fixture.h"
 

@@ -18,7 +18,7 @@
 #include "weft/base/thread/cpu.h"
 #include "weft/scheduling_group/fiber/fiber_factory.h"
 #include "weft/scheduling_group/fiber/park.h"
-#include "weft/scheduling_group/group/drain.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/policy_registry.h"
 #include "weft/scheduling_group/worker/current_worker.h"

@@ -16,8 +16,8 @@
 #include <thread>
 #include <utility>
 
+#include "weft/base/thread/exit.h"
 #include "weft/base/thread/parker.h"
-#include "weft/base/thread/process_exit.h"
 #include "weft/sync/fiber_barrier.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_event.h"

@@ -28,7 +28,7 @@
 #include "weft/base/thread/cpu.h"
 #include "weft/scheduling_group/fiber/fiber_factory.h"
 #include "weft/scheduling_group/fiber/park.h"
-#include "weft/scheduling_group/group/drain.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/worker/worker_team.h"
 #include "weft/timer/worker/timer_worker.h"

@@ -49,7 +49,7 @@ inline void ThreadFence(std::memory_order order) noexcept { model::internal::Fen
 
 inline void FenceAfterReadModifyWrite() noexcept { ThreadFence(std::memory_order_seq_cst); }
 
-// base/thread/asymmetric_fence.h. No compiler changes the order of a model's accesses.
+// base/thread/atomic.h. No compiler changes the order of a model's accesses.
 inline void LightFence() noexcept {}
 inline bool HasHeavyFence() noexcept { return true; }
 inline void HeavyFence() noexcept { model::internal::HeavyFence(); }

@@ -20,7 +20,7 @@
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/fiber_factory.h"
 #include "weft/scheduling_group/fiber/park.h"
-#include "weft/scheduling_group/group/drain.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/worker/worker_team.h"
 

@@ -9,7 +9,7 @@
 
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
-#include "weft/base/time/saturating_nanoseconds.h"
+#include "weft/base/time/clock.h"
 #include "weft/scheduling_group/fiber/fiber_factory.h"
 #include "weft/timer/callback/callback_entry.h"
 

@@ -8,8 +8,8 @@
 
 #include "weft/base/report/check.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
-#include "weft/scheduling_group/fiber/lost_fibers.h"
 #include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/timer/callback/callback_entry.h"
 #include "weft/timer/callback/callback_runner.h"

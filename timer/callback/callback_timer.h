@@ -16,7 +16,7 @@
 #include <cstdint>
 
 #include "weft/base/deadline.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 #include "weft/timer/callback/callback_type.h"
 
 namespace weft::timer {

@@ -18,7 +18,7 @@
 #include <cstdint>
 
 #include "weft/base/fiber_clock.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 
 namespace weft::timer {
 

@@ -8,7 +8,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
+#include "weft/base/report/str_cat.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/thread_annotations.h"
 #include "weft/scheduling_group/fiber/cancel_lock.h"
@@ -74,6 +77,10 @@ class FiberEntity {
   SchedulingGroup* group_ = nullptr;
   alignas(64) std::byte wait_storage_[kWaitStorage];
 };
+
+inline std::string DescribeFiber(std::string_view name, std::uint64_t id) {
+  return base::StrCat("fiber '", name, "' (id ", id, ")");
+}
 
 }  // namespace weft::scheduling_group
 

@@ -1,12 +1,77 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/watch/wait_histogram.h"
+#include "weft/scheduling_group/watch/wait_samples.h"
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
 #include <cmath>
 
 namespace weft::scheduling_group {
+namespace {
+
+// -ln(1 - 1/N): the rate at which the probability falls that none of k pushes was a sample.
+constexpr double DecayOf(unsigned shift) {
+  const double p = 1.0 / static_cast<double>(std::uint64_t{1} << shift);
+  double sum = 0.0;
+  double power = p;
+  for (int k = 1; k <= 64; ++k) {  // Of N >= 2: the rest is below 2^-64.
+    sum += power / k;
+    power *= p;
+  }
+  return sum;
+}
+
+constexpr auto kDecay = [] {
+  std::array<double, PushSampler::kMaxShiftOfWorker + 1> decay{};
+  for (unsigned shift = 1; shift < decay.size(); ++shift) decay[shift] = DecayOf(shift);
+  return decay;
+}();
+
+// splitmix64, one step of it: neighbouring seeds give unrelated sequences.
+std::uint64_t Seed() {
+  static std::atomic<std::uint64_t> seeds{0};
+  std::uint64_t z = seeds.fetch_add(0x9e3779b97f4a7c15, std::memory_order_relaxed) + 0x9e3779b97f4a7c15;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
+  return (z ^ (z >> 31)) | 1;
+}
+
+constinit thread_local PushSamplerOfThread tls_sampler;
+
+}  // namespace
+
+ReadyStamp PushSampler::Take(TimePoint now, PushCountdown* countdown) noexcept {
+  const ReadyStamp stamp(now, shift_);
+  const std::int64_t ns = now.time_since_epoch() / std::chrono::nanoseconds(1);
+  const auto took = static_cast<std::uint64_t>(std::max<std::int64_t>(ns - last_, 1));
+  last_ = ns;
+  const std::uint64_t pushes = interval_ * static_cast<std::uint64_t>(kSampleEvery.count()) / took;
+  shift_ = std::min(static_cast<unsigned>(std::bit_width(std::max<std::uint64_t>(pushes, 1))) - 1, max_shift_);
+  interval_ = Draw();
+  countdown->Set(interval_);
+  return stamp;
+}
+
+// Geometric, by inversion (L. Devroye, Non-Uniform Random Variate Generation, 1986, X.2.1).
+std::uint32_t PushSampler::Draw() noexcept {
+  if (shift_ == 0) return 1;
+  if (random_ == 0) random_ = Seed();
+  // xorshift64* (S. Vigna, 2014).
+  random_ ^= random_ >> 12;
+  random_ ^= random_ << 25;
+  random_ ^= random_ >> 27;
+  const std::uint64_t bits = random_ * 0x2545f4914f6cdd1d;
+  const double uniform = (static_cast<double>(bits >> 40) + 0.5) * 0x1p-24;    // Between 0 and 1, neither of them.
+  return 1 + static_cast<std::uint32_t>(-std::log(uniform) / kDecay[shift_]);  // At most 18 N.
+}
+
+PushSamplerOfThread& ThisThreadsPushSampler() noexcept {
+  base::OpaqueBarrier();
+  return tls_sampler;
+}
 
 void WaitHistogram::Add(std::chrono::nanoseconds wait, std::uint64_t fibers) {
   const auto ns = static_cast<std::uint64_t>(std::max<std::int64_t>(wait.count(), 0));

@@ -1,16 +1,16 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/base/thread/thread_end.h"
+#include "weft/base/thread/exit.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
-
-#include "weft/base/thread/pin_library.h"
 
 namespace weft::base {
 namespace {
@@ -107,6 +107,33 @@ TEST(PinLibrary, TheProgramItselfStaysAnyway) {
   EXPECT_TRUE(PinLibraryOf(&here));
   const auto on_heap = std::make_unique<int>();
   EXPECT_FALSE(PinLibraryOf(on_heap.get()));
+}
+
+// Ends the process with 10 if it is destroyed inside exit(), else with 11.
+struct TellsByExitCode {
+  ~TellsByExitCode() { _exit(IsInExit() ? 10 : 11); }
+};
+
+TEST(ProcessExit, IsNoticedInTheDestructorOfAStaticObject) {
+  EXPECT_EXIT(
+      {
+        static TellsByExitCode object;
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(10), "");
+}
+
+TEST(ProcessExit, IsNoticedInWhatAStaticObjectOwns) {
+  EXPECT_EXIT(
+      {
+        static const auto object = std::make_unique<TellsByExitCode>();
+        std::exit(0);
+      },
+      ::testing::ExitedWithCode(10), "");
+}
+
+TEST(ProcessExit, IsNotTakenForAnOrdinaryDestructor) {
+  EXPECT_EXIT({ const TellsByExitCode object; }, ::testing::ExitedWithCode(11), "");
 }
 
 }  // namespace

@@ -1,26 +1,42 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/fiber/lost_fibers.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 
 #include <atomic>
 #include <new>
 
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
-#include "weft/base/thread/process_exit.h"
-#include "weft/scheduling_group/fiber/describe_fiber.h"
+#include "weft/base/thread/exit.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/group/driven_groups.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 
 namespace weft::scheduling_group {
 namespace {
 
+constinit DrainWaiter waiter;  // Has no destructor.
+
 constinit std::atomic<std::size_t> lost{0};
 constinit std::atomic<std::uint64_t> runtimes_that_left_some{0};
 
+// Never too few, and exact (EP3) where no fiber of a loop starts or ends meanwhile. A loop looks for the waiter, too.
+std::size_t LiveFibersOutsideOfLoops() {
+  const std::size_t started = DrivenGroups::FibersStarted();
+  const std::size_t live = EntityPool::LiveFibers();
+  return live - started + DrivenGroups::FibersFinished();
+}
+
 }  // namespace
+
+bool WaitUntilNoFibers(Deadline deadline, std::size_t unfinished) {
+  return waiter.Wait(deadline, [=] { return LiveFibersOutsideOfLoops() <= unfinished; });
+}
+
+void TellDrainWaiter() noexcept { waiter.Tell(); }
 
 void LostFibers::Add(std::size_t unfinished) noexcept {
   lost.fetch_add(unfinished, std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/base/thread/asymmetric_fence.h"
+#include "weft/base/thread/atomic.h"
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>

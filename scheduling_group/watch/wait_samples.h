@@ -1,7 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// PushSampler: chooses a thread's pushes that get a time stamp, to measure waits of ready fibers (wait_histogram.h).
+// How waits of ready fibers are sampled, and what is kept of them.
+//
+//   PushSampler     chooses a thread's pushes that get a time stamp
+//   ReadyStamp      when such a fiber became ready, and how many pushes it stands for
+//   WaitRecorder    counts the waits of the fibers that one worker runs
+//   WaitHistogram   a snapshot; for users, in GroupCounts (counters.h)
 //
 // Reading the clock at each push and pop would cost more than a yield. So each push is a sample with probability 1/N,
 // and stands for N pushes. N is a power of two that follows the rate of pushes: a sample comes every 10 to 20 us, at
@@ -11,6 +16,11 @@
 //   a push at 0         gets a ReadyStamp (the time and N); draws the number of pushes to the next one
 //   the fiber runs      its stamp is taken off, and its wait counts N times (Worker::PrepareToEnter)
 //
+// So numbers of fibers are estimates. Where fewer than some 50,000 a second become ready on a worker, each is a sample.
+//
+// Buckets are log-linear, as in HdrHistogram: kSubBuckets for each power of two of nanoseconds. A value from 16 ns to
+// 69 s is known to 3 % either way; smaller ones exactly, larger ones as the last bucket. 4 KiB per worker.
+//
 // Invariants
 //   PS1  Each push is a sample with probability 1/N, independently of all others, and N depends on former pushes only.
 //        So on average the weights of the samples add up to the number of pushes, in each queue and at each point of a
@@ -18,19 +28,22 @@
 //   PS2  A worker that has slept starts with N = 1, so the first fiber after a pause is always a sample. (Samplers of
 //        other threads do not learn of pauses; their N is at most 64.)
 //
-// Each thread has its own, and alone uses it.
+// Each thread has its own sampler, and alone uses it.
 //
 // Rejected: every n-th push (it keeps step with programs that do things in turn); a constant N (a small one is too
 // dear, and with a large one a service with few requests has a sample every few seconds); unweighted samples (a burst's
 // first fibers, which wait the least, would count hundreds of times as much as its others).
-#ifndef WEFT_SCHEDULING_GROUP_WATCH_PUSH_SAMPLER_H_
-#define WEFT_SCHEDULING_GROUP_WATCH_PUSH_SAMPLER_H_
+#ifndef WEFT_SCHEDULING_GROUP_WATCH_WAIT_SAMPLES_H_
+#define WEFT_SCHEDULING_GROUP_WATCH_WAIT_SAMPLES_H_
 
+#include <array>
+#include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "weft/base/thread/cpu.h"
-#include "weft/base/time/clocks.h"
+#include "weft/base/time/clock.h"
 
 namespace weft::scheduling_group {
 
@@ -130,6 +143,79 @@ struct PushSamplerOfThread {
 };
 WEFT_TLS_ACCESSOR PushSamplerOfThread& ThisThreadsPushSampler() noexcept;
 
+class WaitHistogram {
+ public:
+  static constexpr unsigned kSubBits = 4;
+  static constexpr std::uint64_t kSubBuckets = std::uint64_t{1} << kSubBits;
+  static constexpr unsigned kMaxBits = 36;
+  static constexpr std::size_t kBuckets = (kMaxBits - kSubBits + 1) * kSubBuckets;
+
+  void Add(std::chrono::nanoseconds wait, std::uint64_t fibers);
+  void Add(const WaitHistogram& other);
+
+  // The counts since `earlier`, an earlier snapshot of the same. Its max() is the end of a bucket.
+  WaitHistogram Since(const WaitHistogram& earlier) const;
+
+  // Fibers that were made ready, an estimate; and how many of them were samples.
+  std::uint64_t fibers() const { return fibers_; }
+  std::uint64_t samples() const { return samples_; }
+  // The longest wait of a sample.
+  std::chrono::nanoseconds max() const { return std::chrono::nanoseconds(max_); }
+  // The wait that `part` of the fibers did not exceed, for example Percentile(0.99); 0 without samples.
+  std::chrono::nanoseconds Percentile(double part) const;
+
+  static constexpr std::size_t BucketOf(std::uint64_t ns) noexcept {
+    if (ns < kSubBuckets) return ns;
+    if (ns >> kMaxBits != 0) return kBuckets - 1;
+    const unsigned shift = static_cast<unsigned>(std::bit_width(ns)) - 1 - kSubBits;
+    return (shift + 1) * kSubBuckets + (ns >> shift) - kSubBuckets;
+  }
+  // The least value of a bucket; of kBuckets, the end of the last.
+  static constexpr std::uint64_t BeginOf(std::size_t bucket) noexcept {
+    if (bucket < kSubBuckets) return bucket;
+    return (kSubBuckets + bucket % kSubBuckets) << (bucket / kSubBuckets - 1);
+  }
+
+ private:
+  friend class WaitRecorder;
+
+  static std::uint64_t MiddleOf(std::size_t bucket);
+
+  std::array<std::uint64_t, kBuckets> buckets_{};
+  std::uint64_t fibers_ = 0;
+  std::uint64_t samples_ = 0;
+  std::uint64_t max_ = 0;
+};
+
+// Its worker writes, any thread reads. relaxed throughout: statistics, which feed a heuristic (ready_waits.h).
+class alignas(base::kCacheLineSize) WaitRecorder {
+ public:
+  // wait >= 0. long_wait: counts in fibers_long() too.
+  void Record(std::chrono::nanoseconds wait, std::uint64_t fibers, bool long_wait) noexcept;
+  // As above, of a stolen fiber: it waited in another group, and says nothing of this one's load.
+  void RecordStolen(std::chrono::nanoseconds wait, std::uint64_t fibers) noexcept;
+
+  void AddTo(WaitHistogram* histogram) const;
+  // Fibers of this group, and how many of them waited long.
+  std::uint64_t fibers_own() const noexcept { return fibers_own_.load(std::memory_order_relaxed); }
+  std::uint64_t fibers_long() const noexcept { return fibers_long_.load(std::memory_order_relaxed); }
+
+  // While no worker runs.
+  void Clear() noexcept;
+
+ private:
+  using Counter = std::atomic<std::uint64_t>;
+  static void Add(Counter& counter, std::uint64_t n) noexcept {
+    counter.store(counter.load(std::memory_order_relaxed) + n, std::memory_order_relaxed);
+  }
+
+  Counter fibers_own_{0};
+  Counter fibers_long_{0};
+  Counter samples_{0};
+  Counter max_{0};
+  std::array<Counter, WaitHistogram::kBuckets> buckets_{};
+};
+
 }  // namespace weft::scheduling_group
 
-#endif  // WEFT_SCHEDULING_GROUP_WATCH_PUSH_SAMPLER_H_
+#endif  // WEFT_SCHEDULING_GROUP_WATCH_WAIT_SAMPLES_H_
