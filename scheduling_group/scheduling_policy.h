@@ -10,7 +10,7 @@
 //   SP1  A fiber pushed before a full fence is reported by HasWork() after a later full fence, until it is popped.
 //   SP2  A worker that sees HasWork() true and keeps calling Pop() and PopFromBusyWorkers() gets a fiber or sees
 //        HasWork() turn false. So work is never something that only a busy worker can take.
-//   SP3  The same as SP1 of HasStealable(), for fibers that Steal() can bring (RS3 in steal_request.h).
+//   SP3  The same as SP1 of HasStealable(), for fibers that Steal() can bring (RS3 in wake_and_steal.h).
 //
 // Each fiber pushed is handed out exactly once, whatever function does it.
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_POLICY_H_

@@ -4,7 +4,7 @@
 #include "weft/scheduling_group/group/group_options.h"
 
 #include "weft/base/report/check.h"
-#include "weft/scheduling_group/idle/spin_policy.h"
+#include "weft/scheduling_group/idle/idle_loop.h"
 
 namespace weft::scheduling_group {
 

@@ -5,10 +5,9 @@
 //
 //   policy_dispatch.h                       where ready fibers wait (SchedulingPolicy)
 //   idle_workers.h                          which workers spin and which sleep
-//   worker_slot.h, poll_pace.h              what it keeps for each worker; how often a worker polls
+//   worker_slot.h, idle_poller.h            what it keeps for each worker; how often a worker polls
 //   start_gate.h, start_when_full.h         back-pressure: starting fibers while the queue is full
-//   notify.h, steal_request.h               how a ready fiber gets a worker of its own or another group
-//   neighbour_list.h                        the groups that it steals from
+//   wake_and_steal.h                        how a ready fiber gets a worker of its own or another group
 //   ready_waits.h                           how long fibers wait, and whether the group is overloaded
 //   group_stacks.h, stack_wait_list.h       stacks, and the fibers that found none
 //   driven_groups.h                         the groups of FiberLoops, whose worker has no thread of its own
@@ -44,11 +43,9 @@
 #include "weft/scheduling_group/fiber/stack_wait_list.h"
 #include "weft/scheduling_group/group/group_options.h"
 #include "weft/scheduling_group/group/start_gate.h"
-#include "weft/scheduling_group/idle/idle_groups.h"
 #include "weft/scheduling_group/idle/idle_poller.h"
 #include "weft/scheduling_group/idle/idle_workers.h"
-#include "weft/scheduling_group/idle/neighbour_list.h"
-#include "weft/scheduling_group/idle/notify.h"
+#include "weft/scheduling_group/idle/wake_and_steal.h"
 #include "weft/scheduling_group/policy/policy_dispatch.h"
 #include "weft/scheduling_group/watch/group_attention.h"
 #include "weft/scheduling_group/watch/ready_waits.h"
@@ -149,7 +146,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   // Its memory on its node, without stacks and fibers; for reports and tests.
   std::vector<std::span<const std::byte>> Memory() const;
 
-  // --- For worker.cc, and the templates idle_loop.h, steal_request.h and start_when_full.h ---
+  // --- For worker.cc, and the templates idle_loop.h, wake_and_steal.h and start_when_full.h ---
 
   bool stopping() const noexcept { return attention_.stopping(); }
   // Before a fiber is taken: the group stops, or leaving is watched.

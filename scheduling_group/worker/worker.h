@@ -24,8 +24,6 @@
 //   W5  Of a driven group: while a call of kind kMayWait (CallOnLoop()) waits, no other one begins, and those that come
 //       queue. On the one stack a second one would have to end before the first one goes on, which may be what it waits
 //       for: two that wait for one mutex, in order, would never end.
-//
-// Rejected: sched_yield() on the way to sleep, or between failed searches, see docs/decisions/004.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_WORKER_H_
 
@@ -41,8 +39,8 @@
 #include "weft/numa/memory/node_memory.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/idle/idle_loop.h"
 #include "weft/scheduling_group/idle/spin_memory.h"
-#include "weft/scheduling_group/idle/spin_policy.h"
 #include "weft/scheduling_group/policy/policy_loop.h"
 #include "weft/scheduling_group/queue/prefetch_fiber.h"
 #include "weft/scheduling_group/watch/slice_monitor.h"

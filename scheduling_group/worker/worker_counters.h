@@ -28,12 +28,6 @@ struct alignas(base::kCacheLineSize) WorkerCounters {
   }
 };
 
-// Of one worker and one victim. As WorkerCounters.
-struct alignas(base::kCacheLineSize) StealCounters {
-  std::atomic<std::uint64_t> attempts{0};
-  std::atomic<std::uint64_t> stolen_in{0};
-};
-
 }  // namespace weft::scheduling_group
 
 #endif  // WEFT_SCHEDULING_GROUP_WORKER_WORKER_COUNTERS_H_

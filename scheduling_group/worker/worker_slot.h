@@ -8,7 +8,7 @@
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/base/thread/parker.h"
-#include "weft/scheduling_group/idle/poll_pace.h"
+#include "weft/scheduling_group/idle/idle_poller.h"
 #include "weft/scheduling_group/watch/push_sampler.h"
 #include "weft/scheduling_group/worker/worker_counters.h"
 #include "weft/scheduling_group/worker/worker_life.h"
