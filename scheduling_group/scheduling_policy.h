@@ -23,7 +23,7 @@
 
 #include "weft/base/thread/atomic.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
-#include "weft/scheduling_group/idle/spin_memory.h"
+#include "weft/scheduling_group/queue/worker_queues.h"
 
 namespace weft::scheduling_group {
 

@@ -67,7 +67,7 @@
 
 #include "weft/scheduling_group/idle/idle_workers.h"
 #include "weft/scheduling_group/idle/wake_and_steal.h"
-#include "weft/scheduling_group/queue/hand_off_slot.h"
+#include "weft/scheduling_group/queue/worker_queues.h"
 
 namespace weft::scheduling_group {
 
