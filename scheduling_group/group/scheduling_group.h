@@ -81,7 +81,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   [[nodiscard]] bool Start(FiberEntity* fiber);
   // As Start(), of all or none, with one wake-up pass. There may be more of them than the queue holds.
   [[nodiscard]] bool StartBatch(FiberEntity* const* fibers, std::size_t count);
-  // The caller owns the fibers, which are kReady (FS3). They never fail (overflow_list.h), block or switch.
+  // The caller owns the fibers, which are kReady (FS3). They never fail (run_queue.h), block or switch.
   void Ready(FiberEntity* fiber, ReadyReason reason);
   void ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason);
 

@@ -41,7 +41,7 @@
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/idle/idle_loop.h"
 #include "weft/scheduling_group/policy/policy_loop.h"
-#include "weft/scheduling_group/queue/prefetch_fiber.h"
+#include "weft/scheduling_group/queue/global_queue.h"
 #include "weft/scheduling_group/queue/worker_queues.h"
 #include "weft/scheduling_group/watch/slice_monitor.h"
 #include "weft/scheduling_group/worker/current_worker.h"
