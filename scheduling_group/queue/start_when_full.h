@@ -25,7 +25,6 @@
 #include "weft/base/report/log.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 #include "weft/scheduling_group/worker/current_worker.h"
-#include "weft/scheduling_group/worker/thread_may_wait.h"
 
 namespace weft::scheduling_group {
 

@@ -22,7 +22,6 @@
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/worker/current_worker.h"
-#include "weft/scheduling_group/worker/thread_may_wait.h"
 #include "weft/scheduling_group/worker/worker_life.h"
 #include "weft/timer/callback/callback_entry.h"
 #include "weft/timer/callback/callback_timer.h"
