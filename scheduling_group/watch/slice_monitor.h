@@ -43,7 +43,7 @@
 #include "weft/scheduling_group/watch/monitor_switch.h"
 #include "weft/scheduling_group/watch/slice_limits.h"
 #include "weft/scheduling_group/worker/current_worker.h"
-#include "weft/scheduling_group/worker/worker_counters.h"
+#include "weft/scheduling_group/worker/worker_slot.h"
 
 namespace weft::scheduling_group {
 

@@ -20,7 +20,7 @@
 //   W3  After a switch a fiber may be on another worker, which SwitchContext() returns: no pointer to a worker outlives
 //       a switch.
 //   W4  A worker without a fiber does what idle_loop.h says, and ends when told to stop. In time, or it is left behind
-//       (worker_life.h): then its fiber, if it ends after all, is not retired.
+//       (worker_slot.h): then its fiber, if it ends after all, is not retired.
 //   W5  Of a driven group: while a call of kind kMayWait (CallOnLoop()) waits, no other one begins, and those that come
 //       queue. On the one stack a second one would have to end before the first one goes on, which may be what it waits
 //       for: two that wait for one mutex, in order, would never end.

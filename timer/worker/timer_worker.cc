@@ -22,7 +22,7 @@
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/worker/current_worker.h"
-#include "weft/scheduling_group/worker/worker_life.h"
+#include "weft/scheduling_group/worker/worker_slot.h"
 #include "weft/timer/callback/callback_entry.h"
 #include "weft/timer/callback/callback_timer.h"
 #include "weft/timer/queue/timer_shard.h"
