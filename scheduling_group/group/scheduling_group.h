@@ -17,10 +17,10 @@
 // Invariants
 //   SG1  Each push is followed by Notify(), so no wake-up is lost (IW1).
 //   SG2  A fiber that found no stack waits in a StackWaitList. Each stack given back readies one of them, and an idle
-//        worker retries at times (worker_idle.cc). Workers that go to sleep meanwhile give back their cached stacks.
+//        worker retries at times (worker.cc). Workers that go to sleep meanwhile give back their cached stacks.
 //   SG3  A spawner that waits for capacity is always woken: start_gate.h.
 //   SG4  Work is conserved between groups: no worker sleeps while a fiber that it may steal waits in a group whose
-//        workers are all busy (RS1, RS3). Group-local fibers in its way delay a steal (kBriefly in worker_idle.cc).
+//        workers are all busy (RS1, RS3). Group-local fibers in its way delay a steal (kBriefly in worker.cc).
 //        Only the group's own workers take from hand-off slots (HS2).
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_SCHEDULING_GROUP_H_
 #define WEFT_SCHEDULING_GROUP_GROUP_SCHEDULING_GROUP_H_

@@ -100,15 +100,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   static Worker* Of(context::ThreadState* state) { return static_cast<Worker*>(static_cast<WorkerBase*>(state)); }
   [[noreturn]] static void FiberMain(context::ThreadState* here);  // every fiber's first frame
 
-  // worker_idle.cc
   FiberEntity* NextFiber();  // prepared to be entered; blocks; nullptr: stop
-  FiberEntity* Spin();
-  FiberEntity* SpinForFiber();
-  FiberEntity* PopFromBusyWorkers();
-  FiberEntity* StealFromOtherGroups();
-  FiberEntity* StealFromGroup(SchedulingGroup* victim);
-  FiberEntity* StealFrom(std::size_t neighbour);
-
   // Prepared to be entered, or nullptr.
   WEFT_ALWAYS_INLINE FiberEntity* TryNextFiber();
   FiberEntity* FindFiber();
@@ -140,8 +132,6 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   void Retire(FiberEntity* fiber);
 
   WorkerCounters& counters() { return *counters_; }
-  // The clock of steal_every_n (SG5).
-  std::uint64_t idle_searches() const { return counters_->idle_searches.load(std::memory_order_relaxed); }
 
   FiberEntity* left_ = nullptr;
   SwitchReason switch_reason_ = SwitchReason::kNothing;
