@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SchedulingPolicy: where the ready fibers of one group wait and in which order they run. The group owns one, chosen by
-// name (`--fiber_scheduling_name`); "v1" and "v2" are built in, others can be registered before the runtime starts.
+// name (`--fiber_scheduling_name`); "v1" and "v2" are built in, users register others before they start the runtime.
 //
 // A policy is a data structure: it never sleeps, wakes or switches. The group wakes workers after each push
 // (idle_workers.h), and for that relies on three things:
@@ -18,7 +18,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/base/thread/atomic.h"
@@ -114,6 +118,17 @@ class SchedulingPolicy {
   // Its memory that lies on Options::node; for reports and tests.
   virtual std::vector<std::span<const std::byte>> Memory() const { return {}; }
 };
+
+// Policies by name, in policy/policy_dispatch.cc. Any thread.
+
+using SchedulingPolicyFactory = std::function<std::unique_ptr<SchedulingPolicy>(const SchedulingPolicy::Options&)>;
+
+// False: the name is taken.
+bool RegisterSchedulingPolicy(std::string_view name, SchedulingPolicyFactory factory);
+// nullptr: no such policy.
+std::unique_ptr<SchedulingPolicy> CreateSchedulingPolicy(std::string_view name,
+                                                         const SchedulingPolicy::Options& options);
+std::vector<std::string> SchedulingPolicyNames();
 
 }  // namespace weft::scheduling_group
 

@@ -33,7 +33,7 @@
 #include "weft/scheduling_group/fiber/outside_section.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
-#include "weft/scheduling_group/policy_registry.h"
+#include "weft/scheduling_group/scheduling_policy.h"
 #include "weft/scheduling_group/worker/worker_slot.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
