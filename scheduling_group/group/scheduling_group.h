@@ -6,7 +6,7 @@
 //   policy_dispatch.h                       where ready fibers wait (SchedulingPolicy)
 //   idle_workers.h                          which workers spin and which sleep
 //   worker_slot.h, idle_poller.h            what it keeps for each worker; how often a worker polls
-//   start_gate.h, start_when_full.h         back-pressure: starting fibers while the queue is full
+//   start_when_full.h                       back-pressure: starting fibers while the queue is full
 //   wake_and_steal.h                        how a ready fiber gets a worker of its own or another group
 //   ready_waits.h                           how long fibers wait, and whether the group is overloaded
 //   group_stacks.h, stack_wait_list.h       stacks, and the fibers that found none
@@ -18,7 +18,7 @@
 //   SG1  Each push is followed by Notify(), so no wake-up is lost (IW1).
 //   SG2  A fiber that found no stack waits in a StackWaitList. Each stack given back readies one of them, and an idle
 //        worker retries at times (worker.cc). Workers that go to sleep meanwhile give back their cached stacks.
-//   SG3  A spawner that waits for capacity is always woken: start_gate.h.
+//   SG3  A spawner that waits for capacity is always woken: GA1 to GA3 in start_when_full.h.
 //   SG4  Work is conserved between groups: no worker sleeps while a fiber that it may steal waits in a group whose
 //        workers are all busy (RS1, RS3). Group-local fibers in its way delay a steal (kBriefly in worker.cc).
 //        Only the group's own workers take from hand-off slots (HS2).
@@ -42,11 +42,11 @@
 #include "weft/scheduling_group/fiber/group_stacks.h"
 #include "weft/scheduling_group/fiber/stack_wait_list.h"
 #include "weft/scheduling_group/group/group_options.h"
-#include "weft/scheduling_group/group/start_gate.h"
 #include "weft/scheduling_group/idle/idle_poller.h"
 #include "weft/scheduling_group/idle/idle_workers.h"
 #include "weft/scheduling_group/idle/wake_and_steal.h"
 #include "weft/scheduling_group/policy/policy_dispatch.h"
+#include "weft/scheduling_group/queue/start_when_full.h"
 #include "weft/scheduling_group/watch/group_attention.h"
 #include "weft/scheduling_group/watch/ready_waits.h"
 #include "weft/scheduling_group/worker/current_worker.h"
