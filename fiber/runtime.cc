@@ -128,7 +128,7 @@ void detail::EnsureRuntimeHooks() {
 
 namespace {
 
-// Those that have ended while a thread lived that was left behind (WL3 in scheduling_group/worker/worker_life.h). RT1.
+// Those that have ended while a thread lived that was left behind (WL3 in scheduling_group/worker/worker_slot.h). RT1.
 std::vector<std::unique_ptr<RuntimeInstance>>& KeptRuntimes() {
   static auto* const kept = new std::vector<std::unique_ptr<RuntimeInstance>>;
   return *kept;

@@ -12,7 +12,7 @@
 
 #include "weft/numa/machine/cpu_list.h"
 #include "weft/numa/machine/topology.h"
-#include "weft/scheduling_group/policy_registry.h"
+#include "weft/scheduling_group/scheduling_policy.h"
 
 namespace weft::fiber {
 

@@ -14,7 +14,7 @@
 #include "weft/io/tcp_server.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
-#include "weft/scheduling_group/worker/may_not_wait.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft::io {
 namespace {

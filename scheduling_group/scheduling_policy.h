@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // SchedulingPolicy: where the ready fibers of one group wait and in which order they run. The group owns one, chosen by
-// name (`--fiber_scheduling_name`); "v1" and "v2" are built in, others can be registered before the runtime starts.
+// name (`--fiber_scheduling_name`); "v1" and "v2" are built in, users register others before they start the runtime.
 //
 // A policy is a data structure: it never sleeps, wakes or switches. The group wakes workers after each push
 // (idle_workers.h), and for that relies on three things:
@@ -10,7 +10,7 @@
 //   SP1  A fiber pushed before a full fence is reported by HasWork() after a later full fence, until it is popped.
 //   SP2  A worker that sees HasWork() true and keeps calling Pop() and PopFromBusyWorkers() gets a fiber or sees
 //        HasWork() turn false. So work is never something that only a busy worker can take.
-//   SP3  The same as SP1 of HasStealable(), for fibers that Steal() can bring (RS3 in steal_request.h).
+//   SP3  The same as SP1 of HasStealable(), for fibers that Steal() can bring (RS3 in wake_and_steal.h).
 //
 // Each fiber pushed is handed out exactly once, whatever function does it.
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_POLICY_H_
@@ -18,12 +18,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/base/thread/atomic.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
-#include "weft/scheduling_group/idle/spin_memory.h"
+#include "weft/scheduling_group/queue/worker_queues.h"
 
 namespace weft::scheduling_group {
 
@@ -114,6 +118,17 @@ class SchedulingPolicy {
   // Its memory that lies on Options::node; for reports and tests.
   virtual std::vector<std::span<const std::byte>> Memory() const { return {}; }
 };
+
+// Policies by name, in policy/policy_dispatch.cc. Any thread.
+
+using SchedulingPolicyFactory = std::function<std::unique_ptr<SchedulingPolicy>(const SchedulingPolicy::Options&)>;
+
+// False: the name is taken.
+bool RegisterSchedulingPolicy(std::string_view name, SchedulingPolicyFactory factory);
+// nullptr: no such policy.
+std::unique_ptr<SchedulingPolicy> CreateSchedulingPolicy(std::string_view name,
+                                                         const SchedulingPolicy::Options& options);
+std::vector<std::string> SchedulingPolicyNames();
 
 }  // namespace weft::scheduling_group
 

@@ -6,7 +6,7 @@
 // `groups` of one worker each, all busy all the time: the processor time of a yield, and of a fiber that a fiber
 // starts, in ns (`cpu_ns`). With `every_n` (--fiber_work_stealing_ratio) 0 groups know nothing of each other. Otherwise
 // each push checks whether another group has a sleeping worker, which must cost the same for any number of groups
-// (scheduling_group/idle/idle_groups.h), within 5 %.
+// (scheduling_group/idle/wake_and_steal.h), within 5 %.
 //
 // Compare medians of --benchmark_repetitions with --benchmark_enable_random_interleaving.
 

@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kStackSize = 128 * 1024;
 constexpr std::size_t kGuardSize = 64 * 1024;
 
-// As workers do (worker_idle.cc).
+// As workers do (worker.cc).
 constexpr std::chrono::milliseconds kRetryStackEvery{10};
 // How late input and output may be noticed where the system has no descriptor left for the loop.
 constexpr std::chrono::milliseconds kPollUnwatched{1};

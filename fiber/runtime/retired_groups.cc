@@ -10,7 +10,7 @@
 
 #include "weft/numa/memory/node_memory.h"
 #include "weft/scheduling_group/group/runtime_end.h"
-#include "weft/scheduling_group/worker/worker_life.h"
+#include "weft/scheduling_group/worker/worker_slot.h"
 
 namespace weft::fiber::detail {
 

@@ -41,7 +41,7 @@ class RetiredGroups {
       const scheduling_group::SchedulingGroup::Options& options);
 
   // The groups of a runtime, in which so many fibers are left behind. Their workers have ended, or have been left
-  // behind (WL3 in scheduling_group/worker/worker_life.h).
+  // behind (WL3 in scheduling_group/worker/worker_slot.h).
   void Retire(std::vector<std::unique_ptr<scheduling_group::SchedulingGroup>> groups, std::size_t unfinished);
 
   // In all runtimes so far.

@@ -14,7 +14,6 @@
 #include "weft/base/report/log.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/worker/current_worker.h"
-#include "weft/scheduling_group/worker/thread_may_wait.h"
 #include "weft/sync/wait/wait_access.h"
 
 namespace weft::fiber::detail {

@@ -5,7 +5,7 @@
 
 #include "weft/io/reactor/fd_slot.h"
 #include "weft/io/reactor/poll_until.h"
-#include "weft/scheduling_group/worker/may_not_wait.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft::io {
 ReadableWatch::ReadableWatch(void (*readable)(ReadableWatch*) noexcept) noexcept

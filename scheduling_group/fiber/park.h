@@ -51,7 +51,7 @@ void Unpark(FiberEntity* fiber) noexcept;
 // The same for a fiber made known by ParkAndPublish().
 void UnparkPublished(FiberEntity* fiber) noexcept;
 
-// Unpark() for several fibers: pushes those of a group one after the other, then calls Notify() (notify.h) once.
+// Unpark() for several fibers: pushes those of a group one after the other, then notifies once (wake_and_steal.h).
 void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept;
 
 // A fiber. Ready fibers run first; returns at once if there are none.

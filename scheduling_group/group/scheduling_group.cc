@@ -14,7 +14,7 @@
 #include "weft/base/report/log.h"
 #include "weft/context/stack/overflow_handler.h"
 #include "weft/numa/memory/affinity.h"
-#include "weft/scheduling_group/idle/spin_policy.h"
+#include "weft/scheduling_group/idle/idle_loop.h"
 #include "weft/scheduling_group/policy/policy_loop.h"
 #include "weft/scheduling_group/queue/start_when_full.h"
 

@@ -5,10 +5,9 @@
 //
 //   policy_dispatch.h                       where ready fibers wait (SchedulingPolicy)
 //   idle_workers.h                          which workers spin and which sleep
-//   worker_slot.h, poll_pace.h              what it keeps for each worker; how often a worker polls
-//   start_gate.h, start_when_full.h         back-pressure: starting fibers while the queue is full
-//   notify.h, steal_request.h               how a ready fiber gets a worker of its own or another group
-//   neighbour_list.h                        the groups that it steals from
+//   worker_slot.h, idle_poller.h            what it keeps for each worker; how often a worker polls
+//   start_when_full.h                       back-pressure: starting fibers while the queue is full
+//   wake_and_steal.h                        how a ready fiber gets a worker of its own or another group
 //   ready_waits.h                           how long fibers wait, and whether the group is overloaded
 //   group_stacks.h                          stacks, and the fibers that found none
 //   driven_groups.h                         the groups of FiberLoops, whose worker has no thread of its own
@@ -18,10 +17,10 @@
 // Invariants
 //   SG1  Each push is followed by Notify(), so no wake-up is lost (IW1).
 //   SG2  A fiber that found no stack waits in a StackWaitList. Each stack given back readies one of them, and an idle
-//        worker retries at times (worker_idle.cc). Workers that go to sleep meanwhile give back their cached stacks.
-//   SG3  A spawner that waits for capacity is always woken: start_gate.h.
+//        worker retries at times (worker.cc). Workers that go to sleep meanwhile give back their cached stacks.
+//   SG3  A spawner that waits for capacity is always woken: GA1 to GA3 in start_when_full.h.
 //   SG4  Work is conserved between groups: no worker sleeps while a fiber that it may steal waits in a group whose
-//        workers are all busy (RS1, RS3). Group-local fibers in its way delay a steal (kBriefly in worker_idle.cc).
+//        workers are all busy (RS1, RS3). Group-local fibers in its way delay a steal (kBriefly in worker.cc).
 //        Only the group's own workers take from hand-off slots (HS2).
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_SCHEDULING_GROUP_H_
 #define WEFT_SCHEDULING_GROUP_GROUP_SCHEDULING_GROUP_H_
@@ -44,13 +43,11 @@
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/group_stacks.h"
-#include "weft/scheduling_group/group/start_gate.h"
-#include "weft/scheduling_group/idle/idle_groups.h"
 #include "weft/scheduling_group/idle/idle_poller.h"
 #include "weft/scheduling_group/idle/idle_workers.h"
-#include "weft/scheduling_group/idle/neighbour_list.h"
-#include "weft/scheduling_group/idle/notify.h"
+#include "weft/scheduling_group/idle/wake_and_steal.h"
 #include "weft/scheduling_group/policy/policy_dispatch.h"
+#include "weft/scheduling_group/queue/start_when_full.h"
 #include "weft/scheduling_group/watch/group_attention.h"
 #include "weft/scheduling_group/watch/ready_waits.h"
 #include "weft/scheduling_group/worker/current_worker.h"
@@ -112,7 +109,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   [[nodiscard]] bool Start(FiberEntity* fiber);
   // As Start(), of all or none, with one wake-up pass. There may be more of them than the queue holds.
   [[nodiscard]] bool StartBatch(FiberEntity* const* fibers, std::size_t count);
-  // The caller owns the fibers, which are kReady (FS3). They never fail (overflow_list.h), block or switch.
+  // The caller owns the fibers, which are kReady (FS3). They never fail (run_queue.h), block or switch.
   void Ready(FiberEntity* fiber, ReadyReason reason);
   void ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason);
 
@@ -177,7 +174,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   // Its memory on its node, without stacks and fibers; for reports and tests.
   std::vector<std::span<const std::byte>> Memory() const;
 
-  // --- For worker.cc, and the templates idle_loop.h, steal_request.h and start_when_full.h ---
+  // --- For worker.cc, and the templates idle_loop.h, wake_and_steal.h and start_when_full.h ---
 
   bool stopping() const noexcept { return attention_.stopping(); }
   // Before a fiber is taken: the group stops, or leaving is watched.

@@ -1,7 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The idle loop: what a worker without a fiber does. A template, so that tests/model/idle_loop_model.cc can run it.
+// The idle loop: what a worker without a fiber does. A template, so that tests/model/idle_loop_model.cc can run it;
+// worker.cc has the Worker, whose Spin() and Sleep() are the long parts.
 //
 //      find  --nothing-->  announce that it sleeps, full fence --> last search --nothing-->  sleep
 //        ^                                                             |                      |
@@ -11,17 +12,38 @@
 // A thread that claims a sleeper (clears its bit in IdleWorkers) sends an order with the wake-up:
 //
 //   its own group      to search there; the worker counts as a spinner from the claim on (IW1)
-//   another group      a steal request (steal_request.h): to steal there first; not counted
+//   another group      a steal request (wake_and_steal.h): to steal there first; not counted
+//
+// SpinPolicy decides how long and at what pace a worker searches before it sleeps. It is state only, and knows no
+// clock, thread or queue: the worker tells it the time and what it sees, and follows its decisions.
+//
+//      BeginSpin() --> search --found--> EndSpin(true)
+//                       ^   |nothing
+//                       |   v
+//                       | GoesOn()? --no--> EndSpin(false), and the worker goes to sleep
+//                       |   |yes
+//                       +- pause for PauseTime(), IsOver()? --yes--> the same
+//
+// A spin is long (`spin_for`) or short (one search). After kFailedSpins spins in vain in a row a worker makes short
+// ones, and every kLongSpinEvery-th time a long one, to learn whether long ones pay again. The first reason below
+// prolongs a spin, both make a short one long:
+//
+//   the workers hand fibers to each other  one worker stays up to take those that are not served (HS2): cheaper for
+//                                          all than a wake-up every few microseconds
+//   there is work                          the worker may get it in a moment
+//
+// A worker that sees work and fails to get it, search after search, naps: where threads outnumber CPUs, the thread that
+// holds the work (a producer in mid-push, or a spinner, which alone may empty slots) may need the CPU. A heuristic.
 //
 // Invariants
 //   IL1  A worker sleeps only after it has announced its sleep and then searched its own group's queues and, by
 //        stealing, those of the partners (RS3).
 //   IL2  A claimed worker first takes its order, however it woke up. It carries the order out or passes it on: a
 //        spinner that found a fiber notifies if more wait (IW4), a request that is not served is forwarded (RS2).
-//   IL3  It never yields its CPU: worker.h says why.
+//   IL3  It never yields its CPU: docs/decisions/004.
 //
 // A Worker has
-//   Fiber, Group              types; a Group is what steal_request.h asks for
+//   Fiber, Group              types; a Group is what wake_and_steal.h asks for
 //   group(), index()
 //   Stopping()                end
 //   Find(), Spin()            a fiber of its own group or nullptr; Spin() searches for a while, counted as a spinner
@@ -34,15 +56,88 @@
 //   TakeOrder(), Park()       takes what was sent with a claim, or nullptr; waits for the parker's token
 //   spin_policy()             a SpinPolicy; the loop asks it for naps, Spin() for the rest
 //   SearchAgainAfter(nap)     a search has failed, though there is work; nap: 0, or for how long the worker sleeps now
+//
+// What each constant trades, with figures: docs/constants.md.
+// Rejected: sched_yield() on the way to sleep, or between failed searches (IL3).
 #ifndef WEFT_SCHEDULING_GROUP_IDLE_IDLE_LOOP_H_
 #define WEFT_SCHEDULING_GROUP_IDLE_IDLE_LOOP_H_
 
-#include "weft/scheduling_group/idle/idle_groups.h"
+#include <chrono>
+#include <cstdint>
+
 #include "weft/scheduling_group/idle/idle_workers.h"
-#include "weft/scheduling_group/idle/spin_policy.h"
-#include "weft/scheduling_group/idle/steal_request.h"
+#include "weft/scheduling_group/idle/wake_and_steal.h"
+#include "weft/scheduling_group/queue/worker_queues.h"
 
 namespace weft::scheduling_group {
+
+// By its worker.
+class SpinPolicy {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  // The least `spin_for`: a spinner must stay long enough to see that a hand-off slot did not change (HS2).
+  static constexpr std::chrono::nanoseconds kMinSpin{4'000};
+  // Between two searches of the queue, the clock and the other workers' slots: about 0.2 us.
+  static constexpr int kPausesPerSearch = 4;
+  // The same where the workers hand fibers to each other: each search takes lines from them. (--workload=mutex_yield, 2
+  // workers: 134 to 155 ns; 166 to 169 with searches 0.2 us apart.)
+  static constexpr std::chrono::nanoseconds kPauseBesideHandOffs{500};
+  static_assert(kPauseBesideHandOffs < kHandOffPatience,
+                "a search comes late by a part of what a slot's fiber may wait (HS2)");
+  // For the CPU time of --workload=trickle, a request each 100 us: docs/decisions/002.
+  static constexpr std::uint32_t kFailedSpins = 4;
+  static constexpr std::uint32_t kLongSpinEvery = 16;
+  // bench/workload --workload=spawn_ext: 200 to 1,000 ns a fiber without the nap, 70 to 140 with it. With the kernel's
+  // timer slack a nap takes 0.1 ms: for so long at most a worker misses that it can get its work.
+  static constexpr std::uint32_t kSearchesBeforeNap = 16;
+  static constexpr std::chrono::microseconds kNap{50};
+
+  void BeginSpin(std::chrono::nanoseconds spin_for) noexcept {
+    spin_for_ = spin_for;
+    long_ = failed_spins_ < kFailedSpins || failed_spins_ % kLongSpinEvery == 0;
+    timed_ = false;
+  }
+
+  // After a search in vain. False: the worker gives up. `hand_offs`: workers hand fibers to each other. `has_work()`,
+  // called only if it matters: there is work in the group.
+  template <class HasWork>
+  [[nodiscard]] bool GoesOn(bool hand_offs, HasWork&& has_work) noexcept(noexcept(has_work())) {
+    if (!long_) long_ = hand_offs || has_work();
+    return long_;
+  }
+
+  // The least time between two searches; kPausesPerSearch apply in any case.
+  [[nodiscard]] static constexpr std::chrono::nanoseconds PauseTime(bool hand_offs) noexcept {
+    return hand_offs ? kPauseBesideHandOffs : std::chrono::nanoseconds(0);
+  }
+
+  // After the pause. True: the worker gives up. `alone()`, called only if it matters: the worker is the only spinner.
+  // The first call starts the time of the spin, since the search and the poll before may have taken long.
+  template <class Alone>
+  [[nodiscard]] bool IsOver(TimePoint now, bool hand_offs, Alone&& alone) noexcept(noexcept(alone())) {
+    if (!timed_ || (hand_offs && alone())) until_ = now + spin_for_;
+    timed_ = true;
+    return now >= until_;
+  }
+
+  void EndSpin(bool found) noexcept { failed_spins_ = found ? 0 : failed_spins_ + 1; }
+
+  // A worker about to sleep has failed to get work that it saw. Returns the nap before the next search; 0: none.
+  [[nodiscard]] std::chrono::nanoseconds NapAfterFailedSearch() noexcept {
+    return ++failed_searches_ % kSearchesBeforeNap == 0 ? kNap : std::chrono::nanoseconds(0);
+  }
+  // The worker has found a fiber, or slept.
+  void ForgetFailedSearches() noexcept { failed_searches_ = 0; }
+
+ private:
+  std::chrono::nanoseconds spin_for_{0};
+  TimePoint until_;
+  bool long_ = true;
+  bool timed_ = false;                 // until_ is set
+  std::uint32_t failed_spins_ = 0;     // in a row
+  std::uint32_t failed_searches_ = 0;  // that saw work, in a row
+};
 
 template <class Group>
 struct Order {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // PolicyBase: what v1 and v2 have in common. Both have a global queue (global_queue.h) behind each worker's queues,
-// which begin with a hand-off slot (hand_off_slot.h).
+// which begin with a hand-off slot (worker_queues.h).
 //
 // WorkerQueues, one for each worker, has
 //   slot                              a HandOffSlot
@@ -22,7 +22,7 @@
 #include "weft/base/thread/cpu.h"
 #include "weft/numa/memory/node_memory.h"
 #include "weft/scheduling_group/queue/global_queue.h"
-#include "weft/scheduling_group/queue/hand_off_slot.h"
+#include "weft/scheduling_group/queue/worker_queues.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 
 namespace weft::scheduling_group {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "weft/scheduling_group/queue/prefetch_fiber.h"
+#include "weft/scheduling_group/queue/global_queue.h"
 
 namespace weft::scheduling_group {
 

@@ -4,8 +4,8 @@
 // PolicyV1: one queue per group, shared by its workers. Fair, with the lowest scheduling delay.
 //
 //   global queue   shared by all workers (global_queue.h): first in, first out; fibers woken from outside go first
-//   hand-off slot  one per worker (hand_off_slot.h)
-//   pop buffer     one per worker: a few fibers on their way from the queue (local_ring.h)
+//   hand-off slot  one per worker (HandOffSlot in worker_queues.h)
+//   pop buffer     one per worker: a few fibers on their way from the queue (LocalRing)
 //   push buffer    likewise: on their way to the queue
 //
 // A line that moves between cores costs as much as ten switches, and each visit to the queue moves two. So a worker
@@ -39,8 +39,7 @@
 
 #include "weft/scheduling_group/policy/policy_base.h"
 #include "weft/scheduling_group/queue/global_queue.h"
-#include "weft/scheduling_group/queue/hand_off_slot.h"
-#include "weft/scheduling_group/queue/local_ring.h"
+#include "weft/scheduling_group/queue/worker_queues.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 
 namespace weft::scheduling_group {

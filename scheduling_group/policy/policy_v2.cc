@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "weft/scheduling_group/queue/prefetch_fiber.h"
+#include "weft/scheduling_group/queue/global_queue.h"
 #include "weft/scheduling_group/worker/time_slice.h"
 
 namespace weft::scheduling_group {

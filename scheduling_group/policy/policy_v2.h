@@ -4,10 +4,10 @@
 // PolicyV2: each worker keeps the fibers that its fibers start and wake, and a worker without any takes half of
 // another's. For fork-join and other computation: workers share no line while all are busy.
 //
-//   hand-off slot  one per worker (hand_off_slot.h)
-//   fifo           one per worker, first in, first out (local_ring.h): fibers that yielded, and woken ones that found
+//   hand-off slot  one per worker (HandOffSlot in worker_queues.h)
+//   fifo           one per worker, first in, first out (LocalRing): fibers that yielded, and woken ones that found
 //                  the slot taken; also what the worker took from the global queue for later
-//   lifo           one per worker, last in first out (local_deque.h): what the fibers that run there have started
+//   lifo           one per worker, last in first out (LocalDeque): what the fibers that run there have started
 //   global queue   shared by all workers (global_queue.h): what comes from other threads (woken fibers go first) and in
 //                  batches, and the older half of a `lifo`, the oldest of a `fifo`, that was full
 //   yielded        shared by all workers, first in first out (run_queue.h): of the fibers that yield a few every
@@ -55,10 +55,8 @@
 #include "weft/numa/memory/node_memory.h"
 #include "weft/scheduling_group/policy/policy_base.h"
 #include "weft/scheduling_group/queue/global_queue.h"
-#include "weft/scheduling_group/queue/hand_off_slot.h"
-#include "weft/scheduling_group/queue/local_deque.h"
-#include "weft/scheduling_group/queue/local_ring.h"
 #include "weft/scheduling_group/queue/run_queue.h"
+#include "weft/scheduling_group/queue/worker_queues.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 
 namespace weft::scheduling_group {

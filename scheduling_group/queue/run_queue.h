@@ -1,10 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// RunQueue: the ready fibers of one scheduling group.
+// RunQueue: the ready fibers of one scheduling group. OverflowList: those that found it full.
 //
-// A bounded ring of slots for many producers and many consumers. Positions count up for ever; position p uses slot
-// p % capacity in round p / capacity + 1. A slot is one word: the fiber that was put there last, and its round.
+// A RunQueue is a bounded ring of slots for many producers and many consumers. Positions count up for ever; position p
+// uses slot p % capacity in round p / capacity + 1. A slot is one word: the fiber that was put there last, and its
+// round.
 //
 //      round(slot) == round(p) - 1, head_ > p - capacity    free: the thread that exchanges its word for
 //                                                           (fiber, round(p)) has pushed that fiber
@@ -13,6 +14,11 @@
 // So a push and a pop are one compare-exchange each, and a stopped thread holds up no other one. tail_ is only a hint
 // at the first free slot: a producer goes on from there until it finds one. Zeroed memory is an empty queue. Rounds
 // have 22 bits: to be fooled, a thread would have to sleep through four million of them, and then find the same fiber.
+//
+// The fibers of an OverflowList are linked through themselves: it is unbounded, without allocation. It keeps the order:
+// while it is not empty all pushes go to it, and only Refill() moves fibers from its front into the run queue. `count_`
+// falls after the fiber is in the run queue, both under the lock, so a producer that sees zero comes after all fibers
+// of the list.
 //
 // Invariants
 //   RQ1  A fiber is in at most one slot of one queue (it is kReady and enters once: FS3 in fiber_state.h).
@@ -24,8 +30,8 @@
 //   RQ6  TryPush() returns false only when `capacity` fibers were in the queue.
 //
 // The owner may bring the slots, to choose where they lie (global_queue.h). TryPush(), TryPushAndFence(), PushSome():
-// any thread. TryPop(), PopSome(): workers of this group, or of others that steal.
-// Proven in tests/model/run_queue_model.cc.
+// any thread. TryPop(), PopSome(): workers of this group, or of others that steal. OverflowList: any thread.
+// Proven in tests/model/run_queue_model.cc and overflow_list_model.cc.
 // Source: P. Tsigas and Y. Zhang, A simple, fast and scalable non-blocking concurrent FIFO queue, SPAA 2001, with
 // rounds instead of their two kinds of empty slots.
 // Rejected: D. Vyukov's bounded MPMC queue (a stopped producer or consumer holds up others: docs/decisions/010); tail_
@@ -42,6 +48,7 @@
 #include "weft/base/report/check.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/cpu.h"
+#include "weft/base/thread/spin_lock.h"
 
 namespace weft::scheduling_group {
 
@@ -262,6 +269,33 @@ class RunQueue {
   const int round_shift_;
   const std::unique_ptr<Slot[]> own_slots_;
   Slot* const slots_;
+};
+
+class OverflowList {
+ public:
+  // relaxed: a guess for the fast path; PushBehind() and Refill() decide under the lock. HasWork() callers fence.
+  bool Empty() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
+  // As Empty(), before a look at the run queue: a thread that sees the list emptied sees its fibers in the queue.
+  // acquire: pairs with the release in RemoveFront().
+  bool EmptiedInto(const RunQueue& queue) const noexcept {
+    return count_.load(std::memory_order_acquire) == 0 && queue.Empty();
+  }
+  std::size_t Size() const noexcept { return count_.load(std::memory_order_relaxed); }
+
+  // Pushes the fibers behind all others: into `queue` while the list is empty and the queue has room, else into the
+  // list. Returns how many went into the list.
+  std::size_t PushBehind(RunQueue& queue, FiberEntity* const* fibers, std::size_t count) noexcept WEFT_EXCLUDES(lock_);
+
+  // Moves fibers from the front into `queue`, as many as there is room for.
+  void Refill(RunQueue& queue) noexcept WEFT_EXCLUDES(lock_);
+
+ private:
+  void RemoveFront(FiberEntity* next) noexcept WEFT_REQUIRES(lock_);
+
+  base::SpinLock lock_;
+  FiberEntity* head_ WEFT_GUARDED_BY(lock_) = nullptr;
+  FiberEntity* tail_ WEFT_GUARDED_BY(lock_) = nullptr;
+  base::Atomic<std::size_t> count_{0};  // written under the lock
 };
 
 }  // namespace weft::scheduling_group

@@ -17,7 +17,7 @@
 //                 a slot that is not bad, or nothing is ready
 //
 // CoDel uses the shortest wait of an interval. Here fibers overtake the queue: woken ones up to kMaxHandOffs = 16 times
-// in a row (hand_off_slot.h), and v2 runs the newest first. Only one in 17 may come from the queue: kTolerated is 20.
+// in a row (worker_queues.h), and v2 runs the newest first. Only one in 17 may come from the queue: kTolerated is 20.
 //
 // Nothing runs in the background: workers that record samples of waits end the slots. A worker going to sleep reports
 // an empty queue. A caller about to be refused checks that samples still come: refused fibers make none.

@@ -73,7 +73,7 @@
 #include "weft/base/thread/spin_lock.h"
 #include "weft/base/time/clock.h"
 #include "weft/scheduling_group/worker/current_worker.h"
-#include "weft/scheduling_group/worker/worker_counters.h"
+#include "weft/scheduling_group/worker/worker_slot.h"
 
 namespace weft::scheduling_group {
 

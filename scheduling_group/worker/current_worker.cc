@@ -11,6 +11,11 @@ __attribute__((tls_model("initial-exec"), visibility("default"),
 }
 
 namespace weft::scheduling_group {
+namespace {
+
+thread_local bool may_not_wait = false;
+
+}  // namespace
 
 #if !WEFT_WORKER_BY_ASSEMBLER
 WorkerBase* CurrentWorker() noexcept {
@@ -21,5 +26,15 @@ WorkerBase* CurrentWorker() noexcept {
 #endif
 
 void SetCurrentWorker(WorkerBase* worker) noexcept { weft_current_worker = worker; }
+
+void SetThreadMayWait(bool may_wait) noexcept {
+  base::OpaqueBarrier();
+  may_not_wait = !may_wait;
+}
+
+bool ThreadMayWait() noexcept {
+  base::OpaqueBarrier();
+  return !may_not_wait;
+}
 
 }  // namespace weft::scheduling_group

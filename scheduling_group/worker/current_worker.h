@@ -6,11 +6,16 @@
 // The result is valid until the next switch only: the fiber may go on on another thread. Compilers keep the address of
 // a thread_local over a switch when they see the access. Hence it is read by an assembler instruction, which they may
 // not merge with another one, or, on other machines, by a function that is never inlined.
+//
+// Whether the caller may wait or switch while it starts a fiber: yes by default. A timer thread may not, as all timers
+// of its group would wait (SetThreadMayWait()), nor does what runs while a MayNotWait lives. If the run queue is full
+// then the fiber goes into the overflow list (start_when_full.h).
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_CURRENT_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_CURRENT_WORKER_H_
 
 #include <atomic>
 #include <cstdint>
+#include <utility>
 
 #include "weft/base/thread/cpu.h"
 #include "weft/context/switch/context.h"
@@ -80,6 +85,36 @@ WEFT_ALWAYS_INLINE PushCountdown& PushCountdownOf(WorkerBase* worker) noexcept {
 }
 // By a worker, when its thread starts and ends.
 WEFT_TLS_ACCESSOR void SetCurrentWorker(WorkerBase* worker) noexcept;
+
+// Of a plain thread: whether it may wait for room in a run queue.
+WEFT_TLS_ACCESSOR void SetThreadMayWait(bool may_wait) noexcept;
+WEFT_TLS_ACCESSOR bool ThreadMayWait() noexcept;
+
+// While it lives, a start by the calling thread, in a fiber or not, neither waits nor switches. Nor does its owner.
+class MayNotWait {
+ public:
+  MayNotWait() noexcept : worker_(CurrentWorker()) {
+    if (worker_ != nullptr) {
+      could_ = !std::exchange(worker_->must_not_switch, true);
+    } else {
+      could_ = ThreadMayWait();
+      SetThreadMayWait(false);
+    }
+  }
+  MayNotWait(const MayNotWait&) = delete;
+  MayNotWait& operator=(const MayNotWait&) = delete;
+  ~MayNotWait() {
+    if (worker_ != nullptr) {
+      worker_->must_not_switch = !could_;
+    } else {
+      SetThreadMayWait(could_);
+    }
+  }
+
+ private:
+  WorkerBase* const worker_;
+  bool could_;
+};
 
 // Any thread. The calling fiber; nullptr: the caller is not a fiber.
 WEFT_ALWAYS_INLINE FiberEntity* CurrentFiber() noexcept {

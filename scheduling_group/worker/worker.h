@@ -20,12 +20,10 @@
 //   W3  After a switch a fiber may be on another worker, which SwitchContext() returns: no pointer to a worker outlives
 //       a switch.
 //   W4  A worker without a fiber does what idle_loop.h says, and ends when told to stop. In time, or it is left behind
-//       (worker_life.h): then its fiber, if it ends after all, is not retired.
+//       (worker_slot.h): then its fiber, if it ends after all, is not retired.
 //   W5  Of a driven group: while a call of kind kMayWait (CallOnLoop()) waits, no other one begins, and those that come
 //       queue. On the one stack a second one would have to end before the first one goes on, which may be what it waits
 //       for: two that wait for one mutex, in order, would never end.
-//
-// Rejected: sched_yield() on the way to sleep, or between failed searches, see docs/decisions/004.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_WORKER_H_
 
@@ -41,10 +39,10 @@
 #include "weft/numa/memory/node_memory.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
-#include "weft/scheduling_group/idle/spin_memory.h"
-#include "weft/scheduling_group/idle/spin_policy.h"
+#include "weft/scheduling_group/idle/idle_loop.h"
 #include "weft/scheduling_group/policy/policy_loop.h"
-#include "weft/scheduling_group/queue/prefetch_fiber.h"
+#include "weft/scheduling_group/queue/global_queue.h"
+#include "weft/scheduling_group/queue/worker_queues.h"
 #include "weft/scheduling_group/watch/slice_monitor.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 
@@ -102,15 +100,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   static Worker* Of(context::ThreadState* state) { return static_cast<Worker*>(static_cast<WorkerBase*>(state)); }
   [[noreturn]] static void FiberMain(context::ThreadState* here);  // every fiber's first frame
 
-  // worker_idle.cc
   FiberEntity* NextFiber();  // prepared to be entered; blocks; nullptr: stop
-  FiberEntity* Spin();
-  FiberEntity* SpinForFiber();
-  FiberEntity* PopFromBusyWorkers();
-  FiberEntity* StealFromOtherGroups();
-  FiberEntity* StealFromGroup(SchedulingGroup* victim);
-  FiberEntity* StealFrom(std::size_t neighbour);
-
   // Prepared to be entered, or nullptr.
   WEFT_ALWAYS_INLINE FiberEntity* TryNextFiber();
   FiberEntity* FindFiber();
@@ -142,8 +132,6 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   void Retire(FiberEntity* fiber);
 
   WorkerCounters& counters() { return *counters_; }
-  // The clock of steal_every_n (SG5).
-  std::uint64_t idle_searches() const { return counters_->idle_searches.load(std::memory_order_relaxed); }
 
   FiberEntity* left_ = nullptr;
   SwitchReason switch_reason_ = SwitchReason::kNothing;

@@ -17,7 +17,7 @@
 #include "weft/base/deadline.h"
 #include "weft/base/thread/parker.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
-#include "weft/scheduling_group/worker/worker_life.h"
+#include "weft/scheduling_group/worker/worker_slot.h"
 
 namespace weft::scheduling_group {
 
@@ -30,7 +30,7 @@ class WorkerTeam {
 
   // One thread per worker, named FiberWorker_<group>_<worker>, bound as the group's options say. False: WT1.
   [[nodiscard]] bool Start();
-  // After SchedulingGroup::Stop(). Workers that are still in a fiber at the deadline are left behind (worker_life.h);
+  // After SchedulingGroup::Stop(). Workers that are still in a fiber at the deadline are left behind (worker_slot.h);
   // returns them. The group and the team must then stay in memory.
   std::vector<LeftWorker> Join(Deadline deadline = {});
 

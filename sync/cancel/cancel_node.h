@@ -10,7 +10,7 @@
 // After Cancel(node), each wait below the node that is a cancellation point ends at once (CN1), until its fiber has
 // left the scope. Any fiber and any thread may cancel; the call does not switch. A fiber enters its own scopes and
 // leaves them, the last entered first; a parent outlives what is inside of it.
-// Cost of a cancellation: two HeavyCancelFences (base/thread/asymmetric_fence.h), shared by deadlines that pass
+// Cost of a cancellation: two HeavyCancelFences (base/thread/atomic.h), shared by deadlines that pass
 // together, and two visits to each fiber below. Cost of a wait that can be cancelled: a store and two loads.
 //
 // The tree. A fiber's scopes form a chain, from FiberEntity::innermost_scope() outwards by `parent`. The chains of the

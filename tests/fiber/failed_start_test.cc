@@ -25,7 +25,7 @@
 #include "weft/fiber/runtime/runtime_instance.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
-#include "weft/scheduling_group/worker/worker_life.h"
+#include "weft/scheduling_group/worker/worker_slot.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/timer/worker/timer_worker.h"
 
@@ -169,7 +169,7 @@ struct Left {
 };
 Left left;
 
-// WL3 in scheduling_group/worker/worker_life.h: they were freed when the start had failed.
+// WL3 in scheduling_group/worker/worker_slot.h: they were freed when the start had failed.
 TEST_F(FailedStart, ItsTimersStayWhileAThreadLivesThatWasLeftBehind) {
   left.group = nullptr;
   left.goes_on = false;

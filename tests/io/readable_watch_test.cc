@@ -14,7 +14,6 @@
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/reactor/descriptor.h"
 #include "weft/scheduling_group/worker/current_worker.h"
-#include "weft/scheduling_group/worker/thread_may_wait.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/io/io_fixture.h"

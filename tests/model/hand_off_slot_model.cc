@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/queue/hand_off_slot.h through all interleavings: a worker fills and empties its slot, others take
+// HandOffSlot (worker_queues.h) through all interleavings: a worker fills and empties its slot, others take
 // from it. Each fiber is taken once, with what its worker wrote to it (HS1). A spinner gets a fiber left in the slot at
 // its second sample (HS2). No fiber is forgotten when a worker goes to sleep (with idle_workers.h).
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <span>
 
 #include "weft/scheduling_group/idle/idle_workers.h"
-#include "weft/scheduling_group/queue/hand_off_slot.h"
+#include "weft/scheduling_group/queue/worker_queues.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The idle loop (scheduling_group/idle/idle_loop.h) of workers of several groups that send each other steal requests
-// (notify.h, steal_request.h, idle_groups.h), through all interleavings: the code that the workers run, on queues that
+// (wake_and_steal.h), through all interleavings: the code that the workers run, on queues that
 // are one word each. When nothing moves any more, no stealable fiber waits in a group whose workers are busy while a
 // worker of another one sleeps, whatever group-local fibers wait beside it.
 #include <gtest/gtest.h>
@@ -15,11 +15,9 @@
 #include <vector>
 
 #include "weft/base/thread/parker.h"
-#include "weft/scheduling_group/idle/idle_groups.h"
 #include "weft/scheduling_group/idle/idle_loop.h"
 #include "weft/scheduling_group/idle/idle_workers.h"
-#include "weft/scheduling_group/idle/notify.h"
-#include "weft/scheduling_group/idle/steal_request.h"
+#include "weft/scheduling_group/idle/wake_and_steal.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {
@@ -41,7 +39,7 @@ class Group {
     for (int i = 0; i < kItems; ++i) locals_ |= items[i].local ? 1u << i : 0;
   }
 
-  // --- What notify.h, steal_request.h and idle_loop.h ask for ---
+  // --- What wake_and_steal.h and idle_loop.h ask for ---
   IdleWorkers& idle() { return idle_; }
   IdleGroups& idle_groups() { return *all_; }
   int slot() const { return slot_; }

@@ -15,8 +15,8 @@
 
 #include "weft/base/thread/parker.h"
 #include "weft/scheduling_group/idle/idle_workers.h"
-#include "weft/scheduling_group/queue/local_ring.h"
 #include "weft/scheduling_group/queue/run_queue.h"
+#include "weft/scheduling_group/queue/worker_queues.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {

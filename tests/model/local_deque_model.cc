@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/queue/local_deque.h through all interleavings, at capacities 2 and 4: each fiber that the owner
+// LocalDeque (worker_queues.h) through all interleavings, at capacities 2 and 4: each fiber that the owner
 // pushes is taken once, with what the owner wrote to it before; the owner takes the newest, thieves the oldest; no slot
 // is filled again before the thread that took its fiber has read it (mutations/local_deque.common.patch reports the
 // reads); and
@@ -11,7 +11,7 @@
 #include <array>
 #include <cstdint>
 
-#include "weft/scheduling_group/queue/local_deque.h"
+#include "weft/scheduling_group/queue/worker_queues.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/queue/local_ring.h through all interleavings, at capacities 2 and 4: each fiber that the owner
+// LocalRing (worker_queues.h) through all interleavings, at capacities 2 and 4: each fiber that the owner
 // pushes is taken once, by each taker oldest first, with what the owner wrote to it before; no slot is filled again
 // before the thread that took its fiber has read it (mutations/local_ring.common.patch reports the reads); and LR3 with
 // the fences of idle workers (the whole protocol on a ring: idle_workers_model.cc).
@@ -10,7 +10,7 @@
 #include <array>
 #include <cstdint>
 
-#include "weft/scheduling_group/queue/local_ring.h"
+#include "weft/scheduling_group/queue/worker_queues.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {

@@ -1,13 +1,14 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/queue/overflow_list.h with run_queue.h through all interleavings, used as QueueLevel does: fibers
+// OverflowList with RunQueue (run_queue.h) through all interleavings, used as QueueLevel does: fibers
 // that move from the list into the ring stay visible (GQ2), nobody overtakes them (GQ3), and each comes out once.
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "weft/scheduling_group/queue/overflow_list.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/queue/run_queue.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {

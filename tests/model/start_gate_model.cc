@@ -1,13 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/group/start_gate.h through all interleavings: spawners wait at a full queue, a worker pops all of
+// StartGate (start_when_full.h) through all interleavings: spawners wait at a full queue, a worker pops all of
 // it, and a thread refuses. No spawner sleeps for ever (a deadlock), and an admitted one finds capacity.
 //
 // One stale read in an execution is allowed: a pop may miss a new waiter, all of them may not (GA2).
 #include <gtest/gtest.h>
 
-#include "weft/scheduling_group/group/start_gate.h"
+#include "weft/scheduling_group/queue/start_when_full.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {

@@ -3,8 +3,6 @@
 //
 // The protocol is proven in tests/model/hand_off_slot_model.cc. Here: when a spinner takes a fiber, that the processor
 // does what the model takes for granted, and slots in a group of workers.
-#include "weft/scheduling_group/queue/hand_off_slot.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -19,6 +17,7 @@
 #include "weft/base/thread/cpu.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/park.h"
+#include "weft/scheduling_group/queue/worker_queues.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 
 #include "testing/worker_group.h"

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "weft/scheduling_group/group/scheduling_group.h"
-#include "weft/scheduling_group/policy_registry.h"
+#include "weft/scheduling_group/scheduling_policy.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 
 #include "testing/worker_group.h"

@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/queue/local_deque.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -11,6 +9,7 @@
 #include <vector>
 
 #include "weft/base/thread/cpu.h"
+#include "weft/scheduling_group/queue/worker_queues.h"
 
 namespace weft::scheduling_group {
 namespace {

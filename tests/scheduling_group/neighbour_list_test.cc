@@ -3,11 +3,11 @@
 
 // On groups that have nothing but a slot.
 
-#include "weft/scheduling_group/idle/neighbour_list.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "weft/scheduling_group/idle/wake_and_steal.h"
 
 namespace weft::scheduling_group {
 namespace {

@@ -3,11 +3,11 @@
 
 // Whom a push wakes, on two groups without threads.  Through all interleavings: tests/model/idle_loop_model.cc.
 
-#include "weft/scheduling_group/idle/notify.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
+
+#include "weft/scheduling_group/idle/wake_and_steal.h"
 
 namespace weft::scheduling_group {
 namespace {

@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/queue/overflow_list.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -12,6 +10,8 @@
 #include <vector>
 
 #include "weft/base/thread/cpu.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/queue/run_queue.h"
 
 namespace weft::scheduling_group {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/fiber_factory.h"
-#include "weft/scheduling_group/policy_registry.h"
+#include "weft/scheduling_group/scheduling_policy.h"
 
 namespace weft::scheduling_group {
 

@@ -1,13 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/idle/poll_pace.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+
+#include "weft/scheduling_group/idle/idle_poller.h"
 
 namespace weft::scheduling_group {
 namespace {

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "weft/scheduling_group/fiber/fiber_entity.h"
-#include "weft/scheduling_group/queue/overflow_list.h"
 
 namespace weft::scheduling_group {
 

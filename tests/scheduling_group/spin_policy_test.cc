@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/idle/spin_policy.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
+
+#include "weft/scheduling_group/idle/idle_loop.h"
 
 namespace weft::scheduling_group {
 namespace {

@@ -3,8 +3,6 @@
 
 // The gate where spawners wait, on a group without threads: the test is its workers.
 
-#include "weft/scheduling_group/group/start_gate.h"
-
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,6 +18,7 @@
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/fiber_factory.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/queue/start_when_full.h"
 
 #include "testing/policy.h"
 

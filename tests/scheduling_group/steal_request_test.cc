@@ -20,7 +20,7 @@
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
-#include "weft/scheduling_group/policy_registry.h"
+#include "weft/scheduling_group/scheduling_policy.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/scheduling_group/worker/worker_team.h"
 

@@ -12,7 +12,7 @@
 //   CB3  A periodic timer is armed again after the end of a run. So runs never overlap, missed runs are skipped, and
 //        the rhythm remains that of the first expiry.
 //   CB4  Neither the timer thread nor a callback on it waits for room in a run queue: fibers that a callback starts
-//        while the queue is full go into the overflow list (thread_may_wait.h). A timer for whose fiber there is no
+//        while the queue is full go into the overflow list (current_worker.h). A timer for whose fiber there is no
 //        room or memory is armed again for a little later (RetryPace); it is never lost.
 #ifndef WEFT_TIMER_CALLBACK_CALLBACK_RUNNER_H_
 #define WEFT_TIMER_CALLBACK_CALLBACK_RUNNER_H_

@@ -111,7 +111,7 @@ class TimerWorker {
   std::size_t DropCallbacks();
   // Once. The same, and joins the thread; nothing fires any more. Waits for a callback that blocks the timer thread,
   // and names it in the log (Options::complain_after). A thread that does not come back until the deadline is left
-  // behind (LeftThreads in scheduling_group/worker/worker_life.h): while it lives, *this must stay in memory.
+  // behind (LeftThreads in scheduling_group/worker/worker_slot.h): while it lives, *this must stay in memory.
   Dropped Stop(Deadline give_up = {});
   // For one that must stay in memory: what the destructor does besides.
   void Retire();

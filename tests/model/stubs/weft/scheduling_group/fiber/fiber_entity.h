@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Replaces scheduling_group/fiber/fiber_entity.h in model tests of sync and of overflow_list.h: a fiber is a model
+// Replaces scheduling_group/fiber/fiber_entity.h in model tests of sync and of run_queue.h: a fiber is a model
 // thread, which sleeps on a parker.
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_FIBER_ENTITY_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_FIBER_ENTITY_H_
@@ -50,7 +50,7 @@ class FiberEntity {
   SchedulingGroup* group() const noexcept { return group_; }
   void set_group(SchedulingGroup* group) noexcept { group_ = group; }
 
-  FiberEntity* next = nullptr;  // overflow_list.h's
+  FiberEntity* next = nullptr;  // run_queue.h's
   CancelWord cancel_word;
   base::Atomic<void*> current_wait{nullptr};
   synchronization::CancelNode* innermost_scope() const noexcept {

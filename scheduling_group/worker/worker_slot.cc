@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/worker/worker_life.h"
+#include "weft/scheduling_group/worker/worker_slot.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
