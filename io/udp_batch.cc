@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "weft/io/reactor/descriptor_calls.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/io/udp_socket.h"
 
 namespace weft::io {

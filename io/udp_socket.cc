@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "weft/io/reactor/descriptor_calls.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/io/socket/socket.h"
 #include "weft/io/socket/socket_file.h"
 

@@ -14,7 +14,6 @@
 #include <mutex>
 
 #include "weft/io/io_result.h"
-#include "weft/io/reactor/event_handler.h"
 #include "weft/io/reactor/poll_until.h"
 #include "weft/io/reactor/registration.h"
 #include "weft/io/select/fd_case.h"

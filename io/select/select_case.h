@@ -3,7 +3,7 @@
 //
 // SlotCase: a socket of Weft as a case of a Select() (sync/select/selection.h). Users get it by io/select.h.
 //
-// An event is a hint (event_handler.h), and more than one may read. So the case is taken only when poll(2) says that it
+// An event is a hint (registration.h), and more than one may read. So the case is taken only when poll(2) says that it
 // is ready, and a notification that turns out to be none begins the selection anew.
 //
 // Invariants

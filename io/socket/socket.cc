@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "weft/io/reactor/descriptor_calls.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/sync/wait/wait_queue.h"
 
 namespace weft::io {

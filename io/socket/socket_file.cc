@@ -18,7 +18,7 @@
 
 #include "weft/base/deadline.h"
 #include "weft/io/io_result.h"
-#include "weft/io/reactor/descriptor_calls.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/sync/wait/wait_queue.h"
 
 // Last: errno follows a fiber.

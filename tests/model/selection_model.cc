@@ -18,7 +18,6 @@
 #include <utility>
 
 #include "weft/io/io_result.h"
-#include "weft/io/reactor/event_handler.h"
 #include "weft/io/reactor/fd_slot.h"
 #include "weft/io/reactor/registration.h"
 #include "weft/io/select/fd_case.h"
