@@ -30,7 +30,7 @@ namespace weft::io {
 
 class FdSlot;
 class HangupWatch;
-struct SelectAccess;  // select_case.h
+struct SelectAccess;  // io/select.h
 
 class Descriptor {
  public:
