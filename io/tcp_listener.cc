@@ -19,7 +19,6 @@
 #include "weft/base/report/log.h"
 #include "weft/io/reactor/descriptor.h"
 #include "weft/io/socket/socket.h"
-#include "weft/io/socket/socket_file.h"
 #include "weft/sync/wait/wait_access.h"
 
 namespace weft::io {

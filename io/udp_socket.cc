@@ -17,7 +17,6 @@
 
 #include "weft/io/reactor/descriptor.h"
 #include "weft/io/socket/socket.h"
-#include "weft/io/socket/socket_file.h"
 
 namespace weft::io {
 namespace {
