@@ -26,7 +26,7 @@
 #include "weft/base/noncontiguous_buffer.h"
 #include "weft/base/ref_ptr.h"
 #include "weft/interop/http2_headers.h"
-#include "weft/net/request_budget.h"
+#include "weft/net/budgets.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_condition_variable.h"
 
