@@ -7,7 +7,7 @@
 #include <exception>
 
 #include "weft/base/report/log.h"
-#include "weft/interop/grpc/http2_grpc_type.h"
+#include "weft/interop/http2/http2_fields.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_cancelled.h"
 
