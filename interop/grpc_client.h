@@ -67,7 +67,6 @@
 #include "weft/base/deadline.h"
 #include "weft/base/report/check.h"
 #include "weft/interop/grpc/grpc_completion.h"
-#include "weft/interop/grpc/grpc_read_mark.h"
 #include "weft/sync/cancel_scope.h"
 
 namespace weft::interop {

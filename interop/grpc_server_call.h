@@ -26,7 +26,7 @@
 //   GS6  A client stream that breaks off is not taken for one that has ended. gRPC ends a read without a message for
 //        both, and calls OnCancel at any time after. But it has closed the stream for writing first: sending the
 //        initial metadata fails then, and succeeds if the client has merely sent all. gRPC also ends a read so at a
-//        message that it cannot parse; the mark in the reader's message tells it (grpc_read_mark.h). The exception:
+//        message that it cannot parse; the mark in the reader's message tells it (grpc_completion.h). The exception:
 //        messages that are not protobuf's, or of its lite runtime, have no mark. The first of them that cannot be
 //        parsed is taken for the end.
 //

@@ -55,7 +55,6 @@
 
 #include "weft/fiber/fiber.h"
 #include "weft/interop/grpc/grpc_completion.h"
-#include "weft/interop/grpc/grpc_read_mark.h"
 #include "weft/interop/grpc_server_call.h"
 #include "weft/sync/fiber_cancelled.h"
 

@@ -35,21 +35,165 @@
 // Source: the protocol "gRPC over HTTP2" of grpc/grpc, doc/PROTOCOL-HTTP2.md.
 //
 // Who may call: Add(), AddUnary(): before it serves. The handler: many fibers at once; the service outlives it.
+//
+// GrpcCall: a call of gRPC that is being served, and GrpcStatus, how it ends.
+//
+// Messages are Protobuf's, or whatever has its ParseFromArray(), ByteSizeLong() and SerializeWithCachedSizesToArray();
+// or bytes. Those of the client may be compressed by gzip; ours are not. Memory: max_message for a message that comes,
+// as far as it has come, and at most twice as much in all; as much again, once or twice, for what it unpacks to; the
+// message that is being written.
+//
+// A call that has failed, because a message of the client is none, is too large or is cut short, ends with the status
+// that says so, whatever the handler returns. A handler that needs all messages asks failed() after the last Read().
+//
+// Who may call: the handler and the fibers that it waits for; one reads while another one writes, and adds metadata.
+// Reads and writes are cancellation points, also if they need not wait. They wait for the client as long as the call
+// and its connection last, whatever Http2Options::stream_timeout is. A write that was ended, by whatever, ends the
+// call: its stream is reset, since nobody knows how much of the message has gone.
 #ifndef WEFT_INTEROP_HTTP2_GRPC_H_
 #define WEFT_INTEROP_HTTP2_GRPC_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
+#include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
-#include "weft/interop/http2_grpc_call.h"
+#include "weft/base/deadline.h"
+#include "weft/interop/http2_headers.h"
 #include "weft/interop/http2_server.h"
+#include "weft/sync/fiber_mutex.h"
 
 namespace weft::interop {
+
+// gRPC's numbers.
+enum class GrpcCode : std::uint8_t {
+  kOk = 0,
+  kCancelled = 1,
+  kUnknown = 2,
+  kInvalidArgument = 3,
+  kDeadlineExceeded = 4,
+  kNotFound = 5,
+  kAlreadyExists = 6,
+  kPermissionDenied = 7,
+  kResourceExhausted = 8,
+  kFailedPrecondition = 9,
+  kAborted = 10,
+  kOutOfRange = 11,
+  kUnimplemented = 12,
+  kInternal = 13,
+  kUnavailable = 14,
+  kDataLoss = 15,
+  kUnauthenticated = 16,
+};
+
+struct GrpcStatus {
+  GrpcCode code = GrpcCode::kOk;
+  std::string message{};  // UTF-8, for people
+
+  bool ok() const noexcept { return code == GrpcCode::kOk; }
+};
+
+class GrpcCall {
+ public:
+  GrpcCall(const GrpcCall&) = delete;
+  GrpcCall& operator=(const GrpcCall&) = delete;
+
+  std::string_view method() const { return request_.path(); }  // "/package.Service/Method"
+  // The request's fields as they came: those of HTTP/2 and gRPC among them, values of "-bin" in base64.
+  const Http2Headers& metadata() const { return request_.headers(); }
+  // By which the client wants its answer. Then the handler is cancelled, and the call ends with kDeadlineExceeded.
+  Deadline deadline() const noexcept { return deadline_; }
+  // The server drains: Http2Request::draining(). False after a cancellation before the deadline: the client has gone.
+  bool draining() const noexcept { return request_.draining(); }
+
+  // Fields before the first message, and after the last: as http2_headers.h, but no "grpc-..." or "content-type".
+  void AddMetadata(std::string_view name, std::string_view value) { metadata_.Add(name, value); }
+  void AddTrailer(std::string_view name, std::string_view value) { trailers_.Add(name, value); }
+  // Sends the metadata now, for clients that wait for it before they send messages. False: as Write().
+  [[nodiscard]] bool SendMetadata();
+
+  // The client's next message. False: it has sent all, or the call has failed.
+  template <class Message>
+  [[nodiscard]] bool Read(Message* message) {
+    std::string_view bytes;
+    if (!ReadBytes(&bytes)) return false;
+    static_assert(kMostMessage <= std::numeric_limits<int>::max());
+    if (message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return true;
+    Fail({GrpcCode::kInternal, "a message that cannot be parsed"});
+    return false;
+  }
+  [[nodiscard]] bool ReadBytes(std::string_view* message);  // *message is good until the next read
+
+  // Sends a message. False: the client takes no more, or the call has failed.
+  template <class Message>
+  [[nodiscard]] bool Write(const Message& message) {
+    return Put(message) && Flush();
+  }
+  [[nodiscard]] bool WriteBytes(std::string_view message);
+
+  // A message of the client is none.
+  [[nodiscard]] bool failed();
+
+  static constexpr std::size_t kMostMessage = 0x7fff'ffff;
+
+ private:
+  friend class Http2GrpcService;
+
+  GrpcCall(Http2Request& request, Http2Response& response, std::size_t max_message)
+      : request_(request), response_(response), max_message_(max_message) {}
+
+  // A unary call's message has been read: whether it is the only one. False: the call has failed.
+  bool AwaitEnd();
+  // A unary call's. It goes out with the rest of the answer, unless the handler has begun that.
+  template <class Message>
+  void Reply(const Message& message) {
+    static_cast<void>(response_.started() ? Write(message) : Put(message));
+  }
+  // Into `out_`.
+  template <class Message>
+  bool Put(const Message& message) {
+    char* const to = MakeRoom(message.ByteSizeLong());
+    if (to != nullptr) message.SerializeWithCachedSizesToArray(reinterpret_cast<std::uint8_t*>(to));
+    return to != nullptr;
+  }
+  // For a message of so many bytes, behind its head. nullptr: the call has failed.
+  char* MakeRoom(std::size_t size);
+  bool Flush();
+  Http2Headers Head() const;               // the header fields of the answer
+  bool Unpack(std::string_view* message);  // *message, which is gzip. False: the call has failed.
+  bool FailTooLarge(std::string size);     // false
+  // False: the stream has ended before, or the call has failed.
+  bool AwaitBytes(std::size_t size);
+  void MakeRoomToRead(std::size_t size);
+  bool SetDeadline();            // False: it is none.
+  void Fail(GrpcStatus status);  // the first counts
+  void Finish(GrpcStatus status);
+  std::error_code SendEnd(const GrpcStatus& status);
+
+  Http2Request& request_;
+  Http2Response& response_;
+  const std::size_t max_message_;
+  Deadline deadline_;
+  Http2Headers metadata_;
+  Http2Headers trailers_;
+  std::string in_;  // the unread bytes are those from in_begin_ to in_end_
+  std::size_t in_begin_ = 0;
+  std::size_t in_end_ = 0;
+  bool uses_gzip_ = false;  // for messages that are compressed
+  std::string unpacked_;
+  std::string out_;
+  bool cut_off_ = false;  // a write has not ended as it should: the stream is reset
+  FiberMutex mutex_;      // a reader and a writer may fail at the same time
+  std::optional<GrpcStatus> failure_;
+};
 
 class Http2GrpcService {
  public:

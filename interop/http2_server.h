@@ -99,7 +99,7 @@
 #include "weft/interop/http2_transport.h"
 #include "weft/io/io_result.h"
 #include "weft/io/tcp_server.h"
-#include "weft/net/request_budget.h"
+#include "weft/net/budgets.h"
 
 namespace weft::interop {
 

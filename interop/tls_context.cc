@@ -185,6 +185,24 @@ std::shared_ptr<TlsContextState> Make(bool server, std::string* why, F&& set_up)
   return nullptr;
 }
 
+class Category final : public std::error_category {
+ public:
+  const char* name() const noexcept override { return "weft.tls"; }
+  std::string message(int code) const override {
+    switch (static_cast<TlsErrc>(code)) {
+      case TlsErrc::kTruncated:
+        return "the connection has ended without TLS's close_notify";
+      case TlsErrc::kHandshakeFailed:
+        return "the TLS handshake has failed";
+      case TlsErrc::kCertificateRejected:
+        return "the peer's certificate was rejected";
+      case TlsErrc::kProtocolError:
+        return "the peer breaks TLS, or has sent an alert";
+    }
+    return "unknown TLS error";
+  }
+};
+
 }  // namespace
 
 std::string TakeErrorText() {
@@ -252,6 +270,11 @@ std::optional<TlsContext> TlsContext::ForClient(const TlsClientOptions& options,
 std::size_t TlsContext::session_count() const {
   const std::scoped_lock lock(state_->sessions_mutex);
   return state_->session_count;
+}
+
+const std::error_category& TlsCategory() noexcept {
+  static const Category category;
+  return category;
 }
 
 }  // namespace weft::interop

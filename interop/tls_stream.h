@@ -39,7 +39,7 @@
 //     interop::TlsStream tls(stream, client_context, "example.org");   // checks the certificate, and for this name
 //     if (auto error = tls.Handshake(5s)) return error;
 //
-// Errors: those of io/io_result.h, those of TlsErrc (tls_error.h), for which error_text() has OpenSSL's words, and
+// Errors: those of io/io_result.h, those of TlsErrc (tls_context.h), for which error_text() has OpenSSL's words, and
 //   not_connected      before a successful Handshake()
 //   resource_unavailable_try_again   Handshake(), ReadRequest(), AwaitRequest() in an io::RequestHandler: nothing has
 //                      come, as io::TcpConnection has it
@@ -84,6 +84,7 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -96,9 +97,7 @@
 #include <vector>
 
 #include "weft/base/deadline.h"
-#include "weft/interop/tls/tls_records.h"
 #include "weft/interop/tls_context.h"
-#include "weft/interop/tls_error.h"
 #include "weft/io/io_result.h"
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_stream.h"
@@ -109,6 +108,40 @@ struct bio_st;
 struct ssl_st;
 
 namespace weft::interop {
+
+namespace detail {
+
+// Follows the records of TLS in what a peer sends, to know whether one has begun and not come to its end.
+// (SSL_has_pending() does not say so: OpenSSL keeps the head of a record elsewhere.)
+// A record has a head of five bytes, the last two of which are the length of the rest, whatever its encryption
+// (RFC 8446, 5.1). A greeting in the form of SSL 2 has not: TlsStream refuses it.
+class TlsRecords {
+ public:
+  // The next bytes that have come.
+  void Pass(const char* bytes, std::size_t size) noexcept {
+    while (size != 0) {
+      std::size_t passed = 1;
+      if (head_ < kHead) {
+        left_ = head_ < kHead - 2 ? 0 : left_ << 8 | static_cast<unsigned char>(*bytes);
+        ++head_;
+      } else {
+        passed = std::min(left_, size);
+        left_ -= passed;
+      }
+      if (head_ == kHead && left_ == 0) head_ = 0;
+      bytes += passed;
+      size -= passed;
+    }
+  }
+  bool between() const noexcept { return head_ == 0; }
+
+ private:
+  static constexpr unsigned kHead = 5;
+  unsigned head_ = 0;     // so many bytes of a head have come
+  std::size_t left_ = 0;  // behind the head: to come
+};
+
+}  // namespace detail
 
 struct TlsCall;
 
@@ -238,8 +271,8 @@ class TlsStream {
   std::size_t in_begin_ = 0;
   std::size_t in_end_ = 0;
   bool filling_ = false;
-  bool wants_input_ = false;  // OpenSSL has said so of all that has come; what it has pending is a part of a record
-  TlsRecords records_;        // of what has come
+  bool wants_input_ = false;    // OpenSSL has said so of all that has come; what it has pending is a part of a record
+  detail::TlsRecords records_;  // of what has come
   std::vector<char> out_;
   std::vector<char> flight_;
   std::size_t flight_sent_ = 0;

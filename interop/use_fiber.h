@@ -73,7 +73,7 @@
 #include <utility>
 
 #include "weft/base/deadline.h"
-#include "weft/interop/asio/asio_handler.h"
+#include "weft/interop/asio/asio_operation.h"
 #include "weft/sync/fiber_event.h"
 
 namespace weft {

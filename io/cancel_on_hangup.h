@@ -29,7 +29,7 @@
 #include <atomic>
 #include <system_error>
 
-#include "weft/io/reactor/hangup_watch.h"
+#include "weft/io/reactor/registration.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/sync/cancel_scope.h"
 

@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The former name of "weft/net/resolve.h", for one version.
+// The former name of "weft/net/resolver.h", for one version.
 #ifndef WEFT_IO_RESOLVE_H_
 #define WEFT_IO_RESOLVE_H_
 
-#include "weft/net/resolve.h"  // IWYU pragma: export
+#include "weft/net/resolver.h"  // IWYU pragma: export
 
 #endif  // WEFT_IO_RESOLVE_H_

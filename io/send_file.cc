@@ -13,7 +13,7 @@
 #include <cerrno>
 
 #include "weft/io/fiber_blocking.h"
-#include "weft/io/reactor/descriptor_calls.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/io/tcp_stream.h"
 
 namespace weft::io {

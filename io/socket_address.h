@@ -5,7 +5,7 @@
 //
 //     "127.0.0.1:8080"   "[::1]:8080"   "[fe80::1%eth0]:8080"   "unix:/run/x.sock"   "unix:@abstract"
 //
-// Parse() resolves no names: ResolveHost() (net/resolve.h) does.
+// Parse() resolves no names: ResolveHost() (net/resolver.h) does.
 #ifndef WEFT_IO_SOCKET_ADDRESS_H_
 #define WEFT_IO_SOCKET_ADDRESS_H_
 

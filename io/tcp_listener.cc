@@ -17,9 +17,8 @@
 #include <utility>
 
 #include "weft/base/report/log.h"
-#include "weft/io/reactor/descriptor_calls.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/io/socket/socket.h"
-#include "weft/io/socket/socket_file.h"
 #include "weft/sync/wait/wait_access.h"
 
 namespace weft::io {
@@ -213,7 +212,7 @@ bool TcpListener::Close() {
   int last = -1;
   if (drops_syns_) {
     const auto keep = [&last](int fd) { return last = ::fcntl(fd, F_DUPFD_CLOEXEC, 0); };
-    if (descriptor_.Once(keep)) (void)descriptor_.Once(PassSyns);
+    if (descriptor_.Once(keep)) (void)descriptor_.Once([](int fd) { return PassSyns(fd); });
   }
   const bool closed = descriptor_.Close();
   if (last >= 0) {

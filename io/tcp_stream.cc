@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "weft/io/reactor/descriptor_calls.h"
+#include "weft/io/reactor/descriptor.h"
 #include "weft/io/socket/socket.h"
 
 namespace weft::io {

@@ -28,10 +28,8 @@
 #include <mutex>
 
 #include "weft/io/io_result.h"
-#include "weft/io/reactor/event_handler.h"
 #include "weft/io/reactor/poll_until.h"
 #include "weft/io/reactor/registration.h"
-#include "weft/io/select/fd_case.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/scheduling_group/worker/time_slice.h"
 #include "weft/sync/wait/wait_queue.h"
@@ -319,6 +317,8 @@ void ForgetFd(int fd) {
   if (ForeignFd* foreign = ForeignFds::Get().At(fd, /*make=*/false)) foreign->Forget(fd);
 }
 
+namespace detail {
+
 FdCase::FdCase(synchronization::Selection* selection, int fd, short events)
     : SelectCase(selection),
       fd_(fd),
@@ -346,5 +346,7 @@ bool FdCase::Notified() noexcept {
   foreign_->EndShared(fd_);
   return IsEnd(waiter().tag, wanted_, &result_);  // Another waiter's event is no end.
 }
+
+}  // namespace detail
 
 }  // namespace weft::io

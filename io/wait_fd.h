@@ -15,10 +15,12 @@
 
 #include <poll.h>
 
+#include <cstdint>
 #include <system_error>
 
 #include "weft/base/deadline.h"
 #include "weft/io/io_result.h"
+#include "weft/sync/select/selection.h"
 
 namespace weft::io {
 
@@ -37,6 +39,34 @@ std::error_code CloseFd(int fd);
 // Any thread, before it registers the descriptor in another way, as Weft's own sockets do. Ends WaitFd()'s
 // registration; fibers that still wait get operation_canceled.
 void ForgetFd(int fd);
+
+class ForeignFd;  // wait_fd.cc
+
+namespace detail {
+
+// WaitFd() as a case of a Select() (io/select.h). From Enter() to Leave() or Notified() it is counted as a wait (WF4).
+// Another waiter's event, which wakes all, begins the selection anew.
+class FdCase final : public synchronization::SelectCase {
+ public:
+  // Throws std::bad_alloc.
+  FdCase(synchronization::Selection* selection, int fd, short events);
+
+  bool TryTake() noexcept override;
+  Entered Enter() noexcept override;
+  void Leave() noexcept override;
+  bool Notified() noexcept override;
+
+  const WaitFdResult& result() const noexcept { return result_; }
+
+ private:
+  const int fd_;
+  const std::uint32_t wanted_;
+  ForeignFd* const foreign_;    // nullptr: the number is impossible
+  const std::uint32_t closes_;  // when the selection began: WF3
+  WaitFdResult result_;
+};
+
+}  // namespace detail
 
 }  // namespace weft::io
 

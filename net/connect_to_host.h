@@ -10,8 +10,8 @@
 // How: the addresses of the look-up are tried in its order (RFC 6724), but with alternating families. The next attempt
 // begins when one fails, or 250 ms after the last one began; those before go on. The first connection made wins.
 //
-// The deadline is that of the whole, the look-up included. Errors: as ResolveHost() (net/resolve.h); timed_out, also if
-// all attempts so far had failed; operation_canceled; setsockopt(2)'s of keep_alive and user_timeout; otherwise the
+// The deadline is that of the whole, the look-up included. Errors: as ResolveHost() (net/resolver.h); timed_out, also
+// if all attempts so far had failed; operation_canceled; setsockopt(2)'s of keep_alive and user_timeout; otherwise the
 // last failure of an attempt, where one that says only that there is no way from here (network_unreachable and the
 // like) counts less than others. `stream` is as it was after an error.
 //
@@ -27,15 +27,15 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <vector>
 
 #include "weft/base/deadline.h"
+#include "weft/io/socket_address.h"
 #include "weft/io/tcp_liveness.h"
 #include "weft/io/tcp_stream.h"
-#include "weft/net/resolve_result.h"
+#include "weft/net/resolver.h"
 
 namespace weft::io {
-
-class Resolver;
 
 struct ConnectOptions {
   // How long an attempt is alone. RFC 8305: 250 ms; no less than 100 ms, no more than 2 s.
@@ -48,6 +48,10 @@ struct ConnectOptions {
 };
 
 namespace detail {
+
+// The families alternate, beginning with that of the first (RFC 8305, section 4); otherwise the order stays.
+std::vector<SocketAddress> AlternateFamilies(const std::vector<SocketAddress>& addresses);
+
 [[nodiscard]] std::error_code ConnectToHost(const std::string& host, const std::string& service, TcpStream* stream,
                                             const ConnectOptions& options, Deadline deadline);
 }  // namespace detail

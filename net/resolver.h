@@ -1,8 +1,22 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
+// ResolveHost: the addresses of a host's name, by the C library's getaddrinfo() (hosts file, DNS, whatever
+// nsswitch.conf says) on a thread of its own pool, so that only the caller waits.
+// Sample:
+//   const io::ResolveResult found = io::ResolveHost("example.com", "443", 2s);
+//   for (const io::SocketAddress& address : found.addresses) ...     // in the order in which to try them (RFC 6724)
+//
+// To connect there, ConnectToHost() (net/connect_to_host.h) tries them all.
+//
+// Errors
+//   timed_out, operation_canceled    as in io_result.h
+//   ResolveCategory()         of getaddrinfo(): EAI_NONAME (no such host), EAI_AGAIN (no server answers; equals
+//                             std::errc::resource_unavailable_try_again) ...
+//   others                    of the system, if getaddrinfo() returns EAI_SYSTEM
+//
 // Resolver: looks names of hosts up, with threads of its own, so that dead name servers delay no file. ResolveHost()
-// (net/resolve.h) uses the process's; make another one for other limits, or another source of names.
+// uses the process's; make another one for other limits, or another source of names.
 // Sample:
 //   io::ProcessResolver().SetCaching({.ttl = 30s, .negative_ttl = 5s});     // at the start of a program
 //   io::Resolver::Options options;
@@ -33,6 +47,9 @@
 //        who wait then, or joined meanwhile, ask anew after a pause.
 //   RV4  A question that nobody waits for when its turn comes is not asked.
 //
+// When a call is given up, its look-up goes on until the C library's time-outs end it (resolv.conf), and holds one of
+// the threads. Without SetCaching() only the system may have a cache.
+//
 // Who may call: any fiber (may switch) and any thread (may block). A cancelled Resolve() returns operation_canceled.
 // Memory ordering: what the source of names did is visible to all who get its answer.
 // Lifetime: no call may be under way when it is destroyed. The destructor waits for look-ups that are, given up or not.
@@ -43,14 +60,66 @@
 #ifndef WEFT_NET_RESOLVER_H_
 #define WEFT_NET_RESOLVER_H_
 
+#include <sys/socket.h>
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "weft/base/deadline.h"
-#include "weft/net/resolve_result.h"
-#include "weft/net/resolver_options.h"
+#include "weft/io/socket_address.h"
 
 namespace weft::io {
+
+struct ResolveOptions {
+  int family = AF_UNSPEC;         // or AF_INET, AF_INET6 only
+  int socket_type = SOCK_STREAM;  // for SOCK_DGRAM a service may have another port
+};
+
+struct ResolveResult {
+  std::error_code error;
+  std::vector<SocketAddress> addresses;  // at least one, unless there was an error
+
+  bool ok() const noexcept { return !error; }
+};
+
+// The category of the EAI_ numbers of <netdb.h>. Any thread.
+const std::error_category& ResolveCategory();
+
+// On a thread of the resolver; several at once. Returns an answer or an error; an exception is not_enough_memory.
+using ResolverLookUp =
+    std::function<ResolveResult(const std::string& host, const std::string& service, ResolveOptions)>;
+
+// 0: not kept.
+struct ResolverCaching {
+  std::chrono::nanoseconds ttl{0};           // of an answer
+  std::chrono::nanoseconds negative_ttl{0};  // of EAI_NONAME and EAI_NODATA
+  std::size_t max_entries = 1024;
+};
+
+struct ResolverOptions {
+  // Look-ups that run at once; a thread each, made when needed. As many as for other blocking calls: one that no
+  // server answers holds its thread for 10 s.
+  std::int64_t threads = 64;
+  std::int64_t queue_size = 1024;  // look-ups that wait for a thread; further callers wait for room
+  ResolverCaching caching;
+  ResolverLookUp look_up;  // empty: getaddrinfo()
+};
+
+// Since it was made.
+struct ResolverCounts {
+  std::uint64_t asked = 0;       // look-ups begun
+  std::uint64_t joined = 0;      // calls that waited for another one's
+  std::uint64_t from_cache = 0;  // calls that a kept answer served
+  std::size_t kept = 0;          // answers at present, some of them too old
+  std::size_t pending = 0;       // look-ups in the queue or running
+};
 
 class ResolverCore;
 
@@ -83,6 +152,21 @@ class Resolver {
 
 // That of ResolveHost(): made at the first call, never destroyed.
 Resolver& ProcessResolver();
+
+namespace detail {
+[[nodiscard]] ResolveResult Resolve(const std::string& host, const std::string& service, ResolveOptions options,
+                                    Deadline deadline);
+}  // namespace detail
+
+// `host`: a name, or an address as text. `service`: a port as text, a name of /etc/services, or empty for port 0.
+[[nodiscard]] ResolveResult ResolveHost(const std::string& host, const std::string& service, Deadline deadline = {});
+
+// A template, so that `{}` as the third argument is not ambiguous: it means no deadline.
+template <std::same_as<ResolveOptions> Options = ResolveOptions>
+[[nodiscard]] ResolveResult ResolveHost(const std::string& host, const std::string& service, Options options,
+                                        Deadline deadline = {}) {
+  return detail::Resolve(host, service, options, deadline);
+}
 
 }  // namespace weft::io
 

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // How long a request waits while the worker that polled computes and another one sleeps: what the poll watchdog
-// (io/reactor/poll_watchdog.h) is for. Two workers are asleep, one of them in the poll. A request comes whose fiber
+// (io/reactor/poller_lease.h) is for. Two workers are asleep, one of them in the poll. A request comes whose fiber
 // computes for `compute_ms`. As soon as it has begun, a plain thread writes a byte for another fiber.
 //
 //   p50, p99   us from that write until the other fiber has it

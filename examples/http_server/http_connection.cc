@@ -24,7 +24,7 @@
 #include "weft/base/deadline.h"
 #include "weft/io/asio_stream.h"
 #include "weft/io/cancel_on_hangup.h"
-#include "weft/net/request_budget.h"
+#include "weft/net/budgets.h"
 #include "weft/sync/cancel_scope.h"
 
 #include "http_server/message.h"

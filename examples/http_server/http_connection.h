@@ -38,7 +38,7 @@
 
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_server.h"
-#include "weft/net/request_budget.h"
+#include "weft/net/budgets.h"
 
 #include "http_server/site.h"
 #include "serving/sharded.h"

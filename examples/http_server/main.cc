@@ -14,7 +14,7 @@
 #include <iostream>
 
 #include "weft/io/tcp_connection.h"
-#include "weft/net/request_budget.h"
+#include "weft/net/budgets.h"
 
 #include "http_server/http_connection.h"
 #include "http_server/site.h"

@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <iterator>
 
-#include "weft/net/request_budget.h"
+#include "weft/net/budgets.h"
 
 #include "http_server/message.h"
 #include "serving/serving.h"

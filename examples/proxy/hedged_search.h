@@ -34,9 +34,9 @@
 
 #include "weft/base/deadline.h"
 #include "weft/examples/rpc/rpc_channel.h"
+#include "weft/net/budgets.h"
 #include "weft/net/circuit_breaker.h"
 #include "weft/net/load_balancer.h"
-#include "weft/net/retry_budget.h"
 
 #include "examples/proxy/search.pb.h"
 

@@ -21,7 +21,7 @@
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_server.h"
 #include "weft/io/tcp_stream.h"
-#include "weft/net/request_budget.h"
+#include "weft/net/budgets.h"
 
 #include "resp_server/commands.h"
 #include "resp_server/store.h"

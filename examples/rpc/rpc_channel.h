@@ -58,7 +58,7 @@
 #include "weft/examples/rpc/rpc_controller.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_liveness.h"
-#include "weft/net/retry_budget.h"
+#include "weft/net/budgets.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_mutex.h"

@@ -59,7 +59,7 @@
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
-#include "weft/net/request_budget.h"
+#include "weft/net/budgets.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
 

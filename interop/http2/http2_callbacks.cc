@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "weft/base/report/check.h"
-#include "weft/interop/grpc/http2_grpc_type.h"
+#include "weft/interop/http2/http2_fields.h"
 #include "weft/interop/http2_error.h"
 
 // Weak: nullptr in an nghttp2 without such a limit (before 1.57; but Debian's 1.52 has it).

@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "weft/interop/http2/http2_session.h"
-#include "weft/interop/http2/http2_stream.h"
 #include "weft/interop/http2_headers.h"
 
 namespace weft::interop {

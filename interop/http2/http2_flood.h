@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What an HTTP/2 peer costs without giving us anything to do: Http2Allowance, how much of that it has left, and
-// Http2EmptyFrames, which finds the frames that carry nothing. Both belong to an Http2Session, under its mutex.
+// Http2EmptyFrames, which finds the frames that carry nothing. Http2Resets: the streams whose late trailers are no
+// error. All three belong to an Http2Session, under its mutex.
 #ifndef WEFT_INTEROP_HTTP2_HTTP2_FLOOD_H_
 #define WEFT_INTEROP_HTTP2_HTTP2_FLOOD_H_
 
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "weft/base/deadline.h"
 #include "weft/base/fiber_clock.h"
@@ -129,6 +131,37 @@ class Http2EmptyFrames {
   std::size_t size_ = 0;  // bytes in head_
   std::uint8_t head_[kHead + kIncrement] = {};
   std::uint64_t to_come_back_ = 0;
+};
+
+// The streams that we have reset before their peer had ended them. Trailers of such a stream may still come, once;
+// those of any other stream that has gone are an error (H2S16 in http2_session.h).
+//
+// Remembers the last kMost. An older one, and each with a smaller number, may send trailers for ever: an honest peer is
+// never wronged.
+class Http2Resets {
+ public:
+  void Add(std::int32_t id) {
+    if (std::ranges::find(streams_, id) != streams_.end()) return;
+    if (streams_.size() == kMost) {
+      forgotten_ = std::max(forgotten_, streams_.front());
+      streams_.erase(streams_.begin());
+    }
+    streams_.push_back(id);
+  }
+  // Whether trailers of the stream may come. Once, unless it was forgotten.
+  [[nodiscard]] bool Take(std::int32_t id) { return std::erase(streams_, id) != 0 || id <= forgotten_; }
+  // An idle connection's: their memory.
+  void Forget() {
+    if (streams_.empty()) return;
+    forgotten_ = std::max(forgotten_, *std::ranges::max_element(streams_));
+    std::vector<std::int32_t>().swap(streams_);
+  }
+
+  static constexpr std::size_t kMost = 256;
+
+ private:
+  std::vector<std::int32_t> streams_;
+  std::int32_t forgotten_ = 0;
 };
 
 }  // namespace weft::interop

@@ -1,7 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Http2ServerConnection: one connection of an Http2Server, and its handlers (http2_server.h).
+// Http2ServerConnection: one connection of an Http2Server (http2_server.h), and its handlers. What users call of the
+// server, its requests and answers is in http2_server_connection.cc, too.
 //
 // Invariants, beside those of http2_session.h
 //   H2V1  A handler's fiber belongs to a FiberScope of Serve(), which therefore returns after it, also when it leaves
@@ -31,7 +32,6 @@
 #include "weft/base/ref_ptr.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/interop/http2/http2_session.h"
-#include "weft/interop/http2/http2_stream.h"
 #include "weft/interop/http2_headers.h"
 #include "weft/interop/http2_server.h"
 
@@ -72,10 +72,7 @@ class Http2ServerConnection final : public Http2Session {
   void OnReset(Http2Stream& stream) override;
   void OnEndSent(Http2Stream& stream) override;
   void OnClosed(Http2Stream& stream) override;
-  void OnGone(Http2Stream&) override {}
-  void OnGoAway() override {}
   void OnGoAwaySent() override;
-  void OnSettings() override {}
   void OnPingAnswer(std::uint64_t number) override;
   bool MayPing() const override { return !IsIdle() || options_.idle_timeout.count() == 0; }
   std::uint64_t NextPing() override { return kSilencePing; }

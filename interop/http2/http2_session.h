@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Http2Session: an HTTP/2 connection: nghttp2's session between a byte stream and the fibers that use its streams. What
-// servers and clients have in common; Http2ServerConnection and Http2ClientConnection derive from it.
+// servers and clients have in common; Http2ServerConnection and Http2ClientConnection derive from it. Http2Stream: one
+// of its streams.
 //
 // How it works. nghttp2 never waits: it turns bytes into callbacks, and what was submitted into bytes. One mutex guards
 // it. What has to wait waits without the mutex:
@@ -80,20 +81,105 @@
 #include "weft/base/deadline.h"
 #include "weft/base/fiber_clock.h"
 #include "weft/base/memory/intrusive_list.h"
+#include "weft/base/noncontiguous_buffer.h"
 #include "weft/base/ref_ptr.h"
 #include "weft/interop/http2/http2_flood.h"
 #include "weft/interop/http2/http2_frame_room.h"
-#include "weft/interop/http2/http2_resets.h"
-#include "weft/interop/http2/http2_stream.h"
 #include "weft/interop/http2_headers.h"
 #include "weft/interop/http2_options.h"
 #include "weft/interop/http2_transport.h"
 #include "weft/io/io_result.h"
+#include "weft/net/budgets.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
 
 namespace weft::interop {
+
+// One request and its answer, of a server or of a client: what has come, what is to be sent, what has ended.
+// Http2Session writes it; all of it is guarded by the session's mutex.
+//
+// Two ends, each seen by both sides of the code:
+//
+//     to us      end_received   the peer's END_STREAM has come
+//     from us    end_wanted     the last byte and the trailers are in `out`
+//                end_sent       our END_STREAM is on its way
+//     both       closed         users get nothing more than what is in `in`, and its end if that has come; `error` says
+//                               why, if the stream ended before both ends
+//                gone           nghttp2 has forgotten it
+struct Http2Stream : base::RefCounted<Http2Stream> {
+  static constexpr std::size_t kKeptIn = 16'384;
+
+  std::int32_t id = 0;
+
+  // --- What has come ---
+  Http2Headers fields;  // with those that begin with a colon
+  Http2Headers trailers;
+  bool has_fields = false;  // complete; of an answer: those of its final status
+  bool too_large = false;   // more fields have come than may
+  bool is_grpc = false;     // says a field that has come after those
+  std::string in;           // of the body: what was not read
+  std::size_t in_begin = 0;
+  bool end_received = false;
+  io::RequestBudget* bodies = nullptr;  // a server's: has unread() bytes of it (H2V7)
+
+  // --- What is to be sent ---
+  bool has_sent_fields = false;  // given to nghttp2
+  bool has_no_body = false;      // the fields' frame ends the stream; a body is dropped
+  NoncontiguousBuffer out;       // of the body: what nghttp2 has not taken
+  Http2Headers out_trailers;
+  bool end_wanted = false;
+  bool deferred = false;  // nghttp2 waits for nghttp2_session_resume_data()
+  bool end_sent = false;
+
+  bool closed = false;
+  bool gone = false;
+  std::error_code error;
+
+  // A server's.
+  Deadline::TimePoint begun_at;  // when its fields have come
+  CancelScope scope;             // around the handler
+  bool drops_body = false;       // its handler has returned: what still comes is given back at once
+  bool io_failed = false;        // a Read() or a Write(): what was sent does not end as if it were all
+
+  FiberConditionVariable changed;  // fields, bytes or an end have come; there is room in `out`; closed
+  base::ListHook hook;
+
+  ~Http2Stream() { SkipIn(unread()); }
+
+  std::size_t unread() const noexcept { return in.size() - in_begin; }
+  // Drops what has been read when it is no less than the rest: `in` is at most twice as long as what may be unread, and
+  // a byte moves once on average. False: `bodies` has no room.
+  [[nodiscard]] bool PutIn(std::string_view bytes) {
+    if (bodies != nullptr && !bodies->TakeBytes(bytes.size())) return false;
+    if (in_begin >= unread()) {
+      in.erase(0, in_begin);
+      in_begin = 0;
+    }
+    in.append(bytes);
+    return true;
+  }
+  // Drops the first unread bytes, and gives them back to `bodies`.
+  void SkipIn(std::size_t bytes) {
+    if (bodies != nullptr) bodies->GiveBackBytes(bytes);
+    in_begin += bytes;
+    if (unread() != 0) return;
+    // A frame's memory is kept for the next one.
+    if (in.capacity() > kKeptIn) std::string().swap(in);
+    in.clear();
+    in_begin = 0;
+  }
+  std::size_t unsent() const noexcept { return out.ByteSize(); }
+  // The first `size` bytes of `out`, to the end of *to. Blocks go as soon as they have been copied.
+  void TakeOut(std::size_t size, std::string* to) {
+    while (size != 0) {
+      const std::string_view bytes = out.FirstContiguous().substr(0, size);
+      to->append(bytes);
+      size -= bytes.size();
+      out.Skip(bytes.size());
+    }
+  }
+};
 
 class Http2Session {
  public:
@@ -121,26 +207,26 @@ class Http2Session {
   // --- What the sides do differently. Under mutex_. From OnBegin() to OnPingAnswer(): in callbacks (H2S1). ---
   // The peer begins a stream. None: it is refused.
   virtual base::RefPtr<Http2Stream> OnBegin() = 0;
-  virtual void OnRefused() {}                      // nghttp2 has refused a stream itself
-  virtual void OnFields(Http2Stream& stream) = 0;  // complete
+  virtual void OnRefused() {}             // nghttp2 has refused a stream itself
+  virtual void OnFields(Http2Stream&) {}  // complete
   // By the peer, or by nghttp2 because the peer has broken the rules of a stream; before it is closed.
-  virtual void OnReset(Http2Stream& stream) = 0;
-  virtual void OnEndSent(Http2Stream& stream) = 0;
-  virtual void OnClosed(Http2Stream& stream) = 0;  // for users; once
-  virtual void OnGone(Http2Stream& stream) = 0;    // for nghttp2; once
-  virtual void OnGoAway() = 0;
+  virtual void OnReset(Http2Stream&) {}
+  virtual void OnEndSent(Http2Stream&) {}
+  virtual void OnClosed(Http2Stream&) {}  // for users; once
+  virtual void OnGone(Http2Stream&) {}    // for nghttp2; once
+  virtual void OnGoAway() {}
   virtual void OnGoAwaySent() {}
-  virtual void OnSettings() = 0;
+  virtual void OnSettings() {}
   virtual void OnPingAnswer(std::uint64_t number) = 0;
   // A silent peer is asked whether it is there (H2S13), by a PING of this number.
   virtual bool MayPing() const = 0;
   virtual std::uint64_t NextPing() = 0;
-  virtual void AfterReceive(Lock& lock) = 0;  // after each read, when nghttp2 has taken it
-  virtual void OnProgress() = 0;              // fields or a body went out
+  virtual void AfterReceive(Lock&) {}  // after each read, when nghttp2 has taken it
+  virtual void OnProgress() {}         // fields or a body went out
   // When the reader wakes up at the latest, and what it looks after then.
-  virtual Deadline NextTick() const = 0;
-  virtual void OnTick() = 0;
-  virtual void OnDrain() = 0;  // the server of the connection drains; once
+  virtual Deadline NextTick() const { return {}; }
+  virtual void OnTick() {}
+  virtual void OnDrain() {}  // the server of the connection drains; once
   virtual void OnEnded() {}
   virtual bool IsIdle() const = 0;
   virtual bool OthersMayWrite() const = 0;  // other fibers are likely to make frames at the same time

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Http2Session: what users of streams call. The reader and the writer: http2_session_io.cc.
+// Http2Session: what users of streams call. The reader and the writer: http2_session.cc.
 
 #include <algorithm>
 #include <condition_variable>

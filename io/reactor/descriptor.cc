@@ -15,8 +15,20 @@
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/scheduling_group/worker/time_slice.h"
 
+// Last: errno follows a fiber.
+#include "weft/context/switch_safe_errno.h"
+
 namespace weft::io {
 namespace {
+
+IoResult Retry(FdSlot* slot, FdSlot::Direction direction, std::size_t full, FdSlot::SystemCall function, void* call,
+               Deadline deadline) {
+  scheduling_group::YieldIfSliceIsOver();
+  if (slot == nullptr || !slot->BeginUse()) return {0, ErrnoCode(ECANCELED)};
+  const IoResult result = slot->Retry(direction, full, function, call, deadline);
+  slot->EndUse();
+  return result;
+}
 
 // None: it is not readable.
 std::optional<std::error_code> LookNow(int fd) {
@@ -37,7 +49,7 @@ std::error_code WaitReadableInUse(FdSlot* slot, Deadline deadline) {
     }
     const std::error_code error = slot->Wait(FdSlot::kRead, deadline);
     if (!error) continue;
-    // The reactor may not have reported the latest events: as in RetryInUse(), the kernel has the last word.
+    // The reactor may not have reported the latest events: as in FdSlot::Retry(), the kernel has the last word.
     const bool timed_out = error.value() == ETIMEDOUT && !slot->TicketOf(FdSlot::kRead).closed();
     if (timed_out) {
       if (const auto found = LookNow(slot->fd())) return *found;
@@ -61,6 +73,23 @@ bool Descriptor::Close() noexcept { return slot_ != nullptr && slot_->Close(); }
 int Descriptor::fd() const noexcept { return IsOpen() ? slot_->fd() : -1; }
 
 void Descriptor::DropSlot() noexcept { std::exchange(slot_, nullptr)->Drop(); }
+
+IoResult Descriptor::RetryRead(std::size_t full, SystemCall function, void* call, Deadline deadline) {
+  return Retry(slot_, FdSlot::kRead, full, function, call, deadline);
+}
+
+IoResult Descriptor::RetryWrite(SystemCall function, void* call, Deadline deadline) {
+  return Retry(slot_, FdSlot::kWrite, 0, function, call, deadline);
+}
+
+std::error_code Descriptor::Once(SystemCall function, void* call) const {
+  FdSlot* const slot = slot_;
+  if (slot == nullptr || !slot->BeginUse()) return ErrnoCode(ECANCELED);
+  const ssize_t result = function(call, slot->fd());
+  const std::error_code error = result >= 0 ? std::error_code() : ErrnoCode(errno);
+  slot->EndUse();
+  return error;
+}
 
 FdSlot* Descriptor::StartWatching(HangupWatch* watch, std::error_code* error) {
   FdSlot* const slot = slot_;

@@ -13,9 +13,13 @@
 #ifndef WEFT_IO_REACTOR_DESCRIPTOR_H_
 #define WEFT_IO_REACTOR_DESCRIPTOR_H_
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstddef>
+#include <memory>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 #include "weft/base/deadline.h"
@@ -26,7 +30,7 @@ namespace weft::io {
 
 class FdSlot;
 class HangupWatch;
-struct SelectAccess;  // select_case.h
+struct SelectAccess;  // io/select.h
 
 class Descriptor {
  public:
@@ -49,16 +53,22 @@ class Descriptor {
   // For system calls that do not block, while no one can close it. -1: not open.
   int fd() const noexcept;
 
-  // These three are in descriptor_calls.h. The first two repeat `call(fd)`, a system call that returns -1 and sets
-  // errno, as long as it fails with EAGAIN or EINTR, and wait in between until a try may succeed. A read of TCP
-  // below `full` bytes means that there was no more; full 0: it never means that.
+  // These two repeat `call(fd)`, a system call that returns -1 and sets errno, as long as it fails with EAGAIN or
+  // EINTR, and wait in between until a try may succeed. A read of TCP below `full` bytes means that there was no more;
+  // full 0: it never means that. `call` is an object, not a function.
   template <class Call>
-  [[nodiscard]] IoResult RetryRead(std::size_t full, Call&& call, Deadline deadline);
+  [[nodiscard]] IoResult RetryRead(std::size_t full, Call&& call, Deadline deadline) {
+    return RetryRead(full, &Invoke<std::remove_reference_t<Call>>, AddressOf(call), deadline);
+  }
   template <class Call>
-  [[nodiscard]] IoResult RetryWrite(Call&& call, Deadline deadline);
+  [[nodiscard]] IoResult RetryWrite(Call&& call, Deadline deadline) {
+    return RetryWrite(&Invoke<std::remove_reference_t<Call>>, AddressOf(call), deadline);
+  }
   // Makes `call(fd)`, a system call that does not block, once.
   template <class Call>
-  std::error_code Once(Call&& call) const;
+  std::error_code Once(Call&& call) const {
+    return Once(&Invoke<std::remove_reference_t<Call>>, AddressOf(call));
+  }
 
   // For cancel_on_hangup.h. A fiber. The slot that tells `watch` of hang-ups until StopWatching(); nullptr: *error says
   // why none does. The descriptor may be moved and closed meanwhile.
@@ -84,6 +94,19 @@ class Descriptor {
 
  private:
   friend struct SelectAccess;
+  using SystemCall = ssize_t (*)(void* call, int fd);
+
+  template <class Call>
+  static ssize_t Invoke(void* call, int fd) {
+    return (*static_cast<Call*>(call))(fd);
+  }
+  template <class Call>
+  static void* AddressOf(Call& call) noexcept {
+    return const_cast<void*>(static_cast<const void*>(std::addressof(call)));
+  }
+  IoResult RetryRead(std::size_t full, SystemCall function, void* call, Deadline deadline);
+  IoResult RetryWrite(SystemCall function, void* call, Deadline deadline);
+  std::error_code Once(SystemCall function, void* call) const;
 
   void Drop() noexcept {
     if (slot_ != nullptr) DropSlot();

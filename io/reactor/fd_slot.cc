@@ -211,6 +211,35 @@ void FdSlot::Unwatch() noexcept {
   watch_ = nullptr;
 }
 
+IoResult FdSlot::Retry(Direction direction, std::size_t full, SystemCall function, void* call, Deadline deadline) {
+  bool timed_out = false;
+  int timeouts = 0;
+  for (;;) {
+    const Ticket ticket = TicketOf(direction);
+    if (ticket.closed()) return {0, ErrnoCode(ECANCELED)};
+    // After a time-out ask the kernel once more: the reactor may not have reported the latest events yet.
+    if (timed_out || WorthATry(direction, ticket)) {
+      const ssize_t result = function(call, fd_);
+      if (result >= 0) [[likely]] {
+        const auto bytes = static_cast<std::size_t>(result);
+        if (bytes < full && bytes != 0 && direction == kRead) ClearReadinessAfterShortRead(ticket);
+        if (timed_out && direction == kWrite) NoteRoomWithoutEvent();
+        Succeeded(direction);
+        return {bytes, {}};
+      }
+      const int number = errno;
+      if (number == EINTR) continue;
+      if (number != EAGAIN && number != EWOULDBLOCK) return {0, ErrnoCode(number)};
+      ClearReadiness(direction, ticket);
+      if (timed_out && ++timeouts == TimeoutsOf(direction, deadline)) return {0, ErrnoCode(ETIMEDOUT)};
+    }
+    const std::error_code error = Wait(direction, deadline);
+    timed_out = error.value() == ETIMEDOUT;
+    if (error && !timed_out) return {0, error};
+    if (!timed_out) timeouts = 0;  // An event: the limit begins anew.
+  }
+}
+
 void FdSlot::ClearReadiness(Direction direction, Ticket ticket) noexcept {
   if (ticket.closed()) return;
   // relaxed: clearing only saves tries. It fails if an event has come since.

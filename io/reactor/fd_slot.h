@@ -6,9 +6,9 @@
 //
 // Reading and writing are independent, each with a word and a queue of waiters:
 //
-//     ticket = Ticket()
-//     ready, or not registered yet:  try the system call;  EAGAIN: ClearReadiness(ticket)
-//     not ready:                     Wait()                            an event: OnEvents() sets ready, claims all
+//     Retry():  ticket = TicketOf()
+//               ready, or not registered yet:  try the system call;  EAGAIN: ClearReadiness(ticket)
+//               not ready:                     Wait()                  an event: OnEvents() sets ready, claims all
 //
 // The first fiber that has to wait registers the descriptor edge-triggered, once per direction. In the steady state a
 // request costs a read, a write and a share of one epoll_wait, and no EAGAIN: a read that fills less than its buffer
@@ -26,7 +26,7 @@
 //        another descriptor's number. Then the slot goes back to the pool, once its holder has dropped it.
 //   FD4  Close() wakes all waiters with operation_canceled, and no wait begins after it.
 //   FD5  A fiber that finds its descriptor ready each time yields after kMaxStreak calls, to let others run.
-//   FD6  The memory of slots is never given back (io/reactor/event_handler.h).
+//   FD6  The memory of slots is never given back (io/reactor/registration.h).
 //   FD7  If a descriptor outlives its runtime, the first fiber of the next one that waits for it registers it anew,
 //        unless its reactor's group runs again.
 //   FD8  A watch misses no hang-up: an event that may be one leaves a note, and then looks for the watch; Watch()
@@ -40,16 +40,18 @@
 #ifndef WEFT_IO_REACTOR_FD_SLOT_H_
 #define WEFT_IO_REACTOR_FD_SLOT_H_
 
+#include <sys/types.h>
+
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <system_error>
 
 #include "weft/base/deadline.h"
 #include "weft/base/thread/atomic.h"
-#include "weft/io/reactor/event_handler.h"
-#include "weft/io/reactor/hangup_watch.h"
+#include "weft/io/io_result.h"
 #include "weft/io/reactor/registration.h"
 #include "weft/sync/wait/wait_queue.h"
 
@@ -87,6 +89,11 @@ class FdSlot final : public EventHandler {
   bool closed() const noexcept { return (uses_.load(std::memory_order_relaxed) & kClosing) != 0; }
 
   // --- Between BeginUse() and EndUse() ---
+  // Makes a system call until it ends in something else than EAGAIN or EINTR: Descriptor::RetryRead(), RetryWrite().
+  // May switch. `function` gets `call`.
+  using SystemCall = ssize_t (*)(void* call, int fd);
+  [[nodiscard]] IoResult Retry(Direction direction, std::size_t full, SystemCall function, void* call,
+                               Deadline deadline);
   int fd() const noexcept { return fd_; }
   Ticket TicketOf(Direction direction) const noexcept {
     // acquire: pairs with the release in SetReady(). The kernel orders its own part.
@@ -117,7 +124,7 @@ class FdSlot final : public EventHandler {
     return direction == kWrite && deadline.is_none() ? kPartsOfWriteLimit : 1;
   }
 
-  // A selection, in a fiber (io/select/select_case.h). Before it enters; errors as those of Wait().
+  // A selection, in a fiber (io/select.h). Before it enters; errors as those of Wait().
   [[nodiscard]] std::error_code AwaitRegistered(Direction direction) noexcept;
   // False: a try may succeed. True: LeaveShared() must follow, unless it was notified.
   [[nodiscard]] bool EnterShared(Direction direction, synchronization::Waiter* waiter) noexcept;

@@ -7,7 +7,7 @@
 //        |  Registration                         any thread
 //        v
 //     EpollEngine
-//        |  Wait                                 the worker that polls (io/reactor/poller_lease.h)
+//        |  Wait                                 the worker that polls: the holder of the lease (poller_lease.h)
 //        v
 //     EventHandler::OnEvents  ->  waiters are claimed  ->  WakeAll: one wake-up pass for all
 //
@@ -20,24 +20,72 @@
 //   RE4  A forked child never touches its parent's engine, since it shares epoll's registrations with the parent. So it
 //        may close its copies of descriptors, as destructors do at exit(). If it may start a runtime, its groups make
 //        engines of their own (RT6 in fiber/runtime/retired_groups.h).
+// Rejected: io_uring, see docs/decisions/015.
 #ifndef WEFT_IO_REACTOR_REACTOR_H_
 #define WEFT_IO_REACTOR_REACTOR_H_
 
+#include <sys/epoll.h>
+
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <system_error>
 
-#include "weft/io/reactor/epoll_engine.h"
-#include "weft/io/reactor/event_handler.h"
-#include "weft/io/reactor/poll_watchdog.h"
 #include "weft/io/reactor/poller_lease.h"
 #include "weft/io/reactor/registration.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/idle/idle_poller.h"
 
 namespace weft::io {
+
+// Asks the kernel which descriptors are ready. Events are bits of epoll(7): EPOLLIN and the like; EPOLLET and
+// EPOLLONESHOT say how often they are reported. Add, Modify, Remove, Interrupt: any thread. Wait, event: the holder of
+// the lease. Interrupt() writes to an eventfd that is registered edge-triggered and never read, so each write is
+// reported once.
+class EpollEngine {
+ public:
+  struct Event {
+    void* tag;
+    std::uint32_t events;
+  };
+
+  // nullptr: the system refuses it, and *error says why.
+  static std::unique_ptr<EpollEngine> Make(std::error_code* error);
+  EpollEngine(const EpollEngine&) = delete;
+  EpollEngine& operator=(const EpollEngine&) = delete;
+  ~EpollEngine();
+
+  // file_exists: it was added before, and not removed.
+  [[nodiscard]] std::error_code Add(int fd, std::uint32_t events, void* tag);
+  // no_such_file_or_directory: it was not added, or has been closed since.
+  [[nodiscard]] std::error_code Modify(int fd, std::uint32_t events, void* tag);
+  void Remove(int fd) noexcept;
+  int descriptor() const noexcept { return epoll_; }
+
+  // Returns the number of events, which may be 0; they stay until the next Wait(). block: waits until there is one, or
+  // Interrupt() has been called since the last Wait() that blocked; may return spuriously.
+  std::size_t Wait(bool block);
+  // As long as a Wait() that blocks, but finds nothing: the events are left for the next Wait(). Any thread.
+  void AwaitEvents() noexcept;
+  // Whether there are any. Any thread.
+  bool HasEvents() noexcept;
+  Event event(std::size_t i) const { return {events_[i].data.ptr, events_[i].events}; }
+
+  void Interrupt() noexcept;
+
+ private:
+  // At most so many at a time. The kernel goes round, so the next Wait() gets the others.
+  static constexpr std::size_t kBatch = 256;
+
+  EpollEngine(int epoll, int interrupter) : epoll_(epoll), interrupter_(interrupter) {}
+
+  const int epoll_;
+  const int interrupter_;
+  std::array<epoll_event, kBatch> events_;
+};
 
 class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog::Client {
  public:
@@ -84,7 +132,6 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
   // Whether a parent process made it (RE4).
   bool IsTheParents() const noexcept;
   bool SomebodySleeps() const { return !group_->idle_workers().sleepers().Empty(); }
-  void Leave();
   void OnWatchdog() override;
   void StartWatchdog(std::chrono::nanoseconds after);
 

@@ -2,8 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Registration: the registration of a descriptor's number with the reactor of the fiber that waited first.
+// EventHandler: its owner, which that reactor calls when the descriptor is ready.
+// HangupWatch: wants to know from its owner when the peer has gone (FD8 in io/reactor/fd_slot.h).
 //
-// FdSlot and WaitFd() have one each. Its functions are in reactor.cc: headers need not include the reactor.
+// FdSlot and WaitFd() have one each. The functions are in reactor.cc, so that their headers need not include the
+// reactor.
 //
 // Invariants
 //   RG1  Running workers report its events: Set() moves it away from a reactor whose runtime has ended.
@@ -18,12 +21,34 @@
 #include <cstdint>
 #include <system_error>
 
+#include "weft/sync/wait/wait_state.h"
+
 namespace weft::io {
 
-class EventHandler;
 class Reactor;
 
-// Set, Remove: under a lock of the owner, which is also the handler.
+// Its memory is never given back: an event that the kernel has reported may arrive after the descriptor was closed, and
+// then concerns another one or none. So an event is a hint to look again, and not a promise.
+class EventHandler {
+ public:
+  // By the worker that polls, without a lock. `events`: EPOLL... bits. Appends the waiters to be woken to `claimed`.
+  virtual void OnEvents(std::uint32_t events, synchronization::WaitList* claimed) noexcept = 0;
+
+ protected:
+  ~EventHandler() = default;
+};
+
+class HangupWatch {
+ public:
+  // By the worker that polls, or in FdSlot::Watch(); under a lock, and does not switch. The peer may have gone: look.
+  // `read_is_shut`: we have shut reading down ourselves.
+  virtual void MayHaveHungUp(int fd, bool read_is_shut) noexcept = 0;
+
+ protected:
+  ~HangupWatch() = default;
+};
+
+// Set, Remove: under a lock of the owner.
 class Registration {
  public:
   // A fiber. From now on the handler gets these `events` (EPOLL... bits), and at once those that are there already.

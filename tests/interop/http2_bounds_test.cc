@@ -15,7 +15,7 @@
 #include "weft/base/noncontiguous_buffer.h"
 #include "weft/base/ref_ptr.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/interop/http2/http2_stream.h"
+#include "weft/interop/http2/http2_session.h"
 #include "weft/interop/http2_client.h"
 #include "weft/interop/http2_server.h"
 #include "weft/io/tcp_server.h"

@@ -3,8 +3,6 @@
 //
 // What Reactor relies on.
 
-#include "weft/io/reactor/epoll_engine.h"
-
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
@@ -17,6 +15,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "weft/io/reactor/reactor.h"
 
 namespace weft::io {
 namespace {

@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/io/reactor/poll_watchdog.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -10,6 +8,7 @@
 #include <system_error>
 #include <thread>
 
+#include "weft/io/reactor/poller_lease.h"
 #include "weft/tests/io/io_fixture.h"
 
 namespace weft::io {

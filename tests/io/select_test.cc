@@ -460,7 +460,7 @@ TEST_P(IoSelectTest, ASocketIsClosedThoughAHintCameBefore) {
       Pair pair = ConnectedPair();
       FdSlot* const slot = SelectAccess::SlotOf(pair.server);
       synchronization::Selection selection;
-      SlotCase hinted(&selection, slot, Readiness::kReadable);
+      detail::SlotCase hinted(&selection, slot, detail::Readiness::kReadable);
       TakeAnItemBehindAHint(&selection, &hinted, [&] {
         synchronization::WaitList claimed;
         slot->OnEvents(EPOLLIN, &claimed);
@@ -479,7 +479,7 @@ TEST_P(IoSelectTest, NothingIsLeftArmedThoughAHintCameBefore) {
       int ends[2];
       ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
       synchronization::Selection selection;
-      FdCase hinted(&selection, ends[0], POLLIN);
+      detail::FdCase hinted(&selection, ends[0], POLLIN);
       TakeAnItemBehindAHint(&selection, &hinted, [&] { EXPECT_EQ(WaitFd(ends[0], POLLOUT, Soon()).events, POLLOUT); });
       // The last wait to end takes the registration with it.
       EXPECT_EQ(WaitFd(ends[0], POLLIN, 1ms).error, std::errc::timed_out);

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "weft/io/socket/socket.h"
-#include "weft/io/socket/socket_file.h"
 #include "weft/tests/base/temporary_folder.h"
 #include "weft/tests/io/io_fixture.h"
 #include "weft/tests/io/udp_fixture.h"

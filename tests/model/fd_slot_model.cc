@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// io/reactor/fd_slot.{h,cc}, io/reactor/readable_watch.{h,cc} and the loop of io/reactor/descriptor_calls.h through all
-// interleavings: readers, the worker that polls, watches for bytes and for hang-ups, and somebody who closes. No byte
-// is missed (FD1, RDW2), nothing is called on a number that is closed (FD3), a close ends all waits (FD4), events of a
-// former use do no harm (FD2), and of all that would end a watch one does (FD9, RDW1, RDW5). The kernel is the
-// scenario's; the scheduler, the timers and the locks are those of tests/model/stubs.
+// io/reactor/fd_slot.{h,cc} and io/reactor/readable_watch.{h,cc} through all interleavings: readers, the worker that
+// polls, watches for bytes and for hang-ups, and somebody who closes. No byte is missed (FD1, RDW2), nothing is called
+// on a number that is closed (FD3), a close ends all waits (FD4), events of a former use do no harm (FD2), and of all
+// that would end a watch one does (FD9, RDW1, RDW5). The kernel is the scenario's; the scheduler, the timers and the
+// locks are those of tests/model/stubs.
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <sys/types.h>
@@ -20,10 +20,7 @@
 #include <utility>
 
 #include "weft/io/io_result.h"
-#include "weft/io/reactor/descriptor_calls.h"
-#include "weft/io/reactor/event_handler.h"
 #include "weft/io/reactor/fd_slot.h"
-#include "weft/io/reactor/hangup_watch.h"
 #include "weft/io/reactor/readable_watch.h"
 #include "weft/io/reactor/registration.h"
 #include "weft/io/wait_fd.h"
@@ -190,8 +187,11 @@ void Explore(const model::Options& options, void (*build)(World&)) {
 }
 
 IoResult Read(FdSlot* slot, std::uint32_t size, Deadline deadline = Deadline::None()) {
-  auto call = [size](int fd) { return ReadCall(fd, size); };
-  return descriptor_internal::Retry(slot, FdSlot::kRead, size, call, deadline);
+  if (!slot->BeginUse()) return {0, ErrnoCode(ECANCELED)};
+  const auto call = [](void* most, int fd) { return ReadCall(fd, *static_cast<std::uint32_t*>(most)); };
+  const IoResult got = slot->Retry(FdSlot::kRead, size, call, &size, deadline);
+  slot->EndUse();
+  return got;
 }
 
 void ReadBytes(FdSlot* slot, std::uint32_t size, std::size_t count) {

@@ -1,12 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// sync/select/selection.{h,cc} with the cases of a channel (sync/select.h), of sockets (io/select/select_case.{h,cc})
-// and of other descriptors (io/select/fd_case.h, io/wait_fd.cc), through all interleavings: items against hints,
-// closures and cancellations. An item is taken or left in its channel (SL4), no round remembers what another has seen
-// (SL6), a number is closed when its socket is (SCA1), and a closure ends waits for a descriptor (WF3), whether it is
-// selected or not. The kernel never says that a descriptor is ready, so each event is a hint. The scheduler, the timers
-// and the locks are those of tests/model/stubs.
+// sync/select/selection.{h,cc} with the cases of a channel (sync/select.h), of sockets (io/select.{h,cc}) and of other
+// descriptors (io/wait_fd.{h,cc}), through all interleavings: items against hints, closures and cancellations. An item
+// is taken or left in its channel (SL4), no round remembers what another has seen (SL6), a number is closed when its
+// socket is (SCA1), and a closure ends waits for a descriptor (WF3), whether it is selected or not. The kernel never
+// says that a descriptor is ready, so each event is a hint. The scheduler, the timers and the locks are those of
+// tests/model/stubs.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -18,11 +18,9 @@
 #include <utility>
 
 #include "weft/io/io_result.h"
-#include "weft/io/reactor/event_handler.h"
 #include "weft/io/reactor/fd_slot.h"
 #include "weft/io/reactor/registration.h"
-#include "weft/io/select/fd_case.h"
-#include "weft/io/select/select_case.h"
+#include "weft/io/select.h"
 #include "weft/io/wait_fd.h"
 #include "weft/sync/cancel/cancel_node.h"
 #include "weft/sync/fiber_cancelled.h"
@@ -49,7 +47,7 @@ EventHandler* handler;
 model::Parker* is_registered;
 }  // namespace
 
-// What io/reactor/fd_slot.cc, io/select/select_case.cc and io/wait_fd.cc ask the kernel and the reactor for.
+// What io/reactor/fd_slot.cc, io/select.cc and io/wait_fd.cc ask the kernel and the reactor for.
 bool ModelPoolIsOld() { return std::exchange(pool_is_old, false); }
 bool ModelNumbersAreOld() { return std::exchange(numbers_are_old, false); }
 void ModelClose(int fd) {
@@ -101,8 +99,8 @@ struct Parts {
   int SelectOne() {
     Selection selection;
     GetCase<int> item(&selection, &channel);
-    SlotCase first(&selection, sockets[0], Readiness::kReadable);
-    SlotCase second(&selection, sockets[1], Readiness::kReadable);
+    detail::SlotCase first(&selection, sockets[0], detail::Readiness::kReadable);
+    detail::SlotCase second(&selection, sockets[1], detail::Readiness::kReadable);
     SelectCase* const cases[] = {&item, &first, &second};
     int taken = kNoCase;
     try {
@@ -252,7 +250,7 @@ TEST(WaitFdModel, AClosureEndsASelection) {
           [](model::Scenario&, FiberWorld& world) {
             world.Fiber("selects", Timers::kNo, [=] {
               Selection selection;
-              FdCase fd(&selection, 0, POLLIN);
+              detail::FdCase fd(&selection, 0, POLLIN);
               SelectCase* const cases[] = {&fd};
               MODEL_CHECK(selection.Wait(cases, Deadline::None()) == 0, "nothing else is there");
               MODEL_CHECK(fd.result().error == std::errc::operation_canceled,

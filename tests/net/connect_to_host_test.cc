@@ -19,7 +19,6 @@
 #include <vector>
 
 #include "weft/io/tcp_listener.h"
-#include "weft/net/name/connect_race.h"
 #include "weft/net/resolver.h"
 #include "weft/tests/io/dropping_listener.h"
 #include "weft/tests/io/io_fixture.h"
@@ -62,12 +61,12 @@ Addresses Parsed(std::initializer_list<const char*> texts) {
 }
 
 TEST(AlternateFamilies, BeginWithTheFirstAndKeepTheirOrder) {
-  EXPECT_EQ(Texts(AlternateFamilies({})), "");
-  EXPECT_EQ(Texts(AlternateFamilies(Parsed({"[::1]:1", "[::2]:1", "[::3]:1", "10.0.0.1:1", "10.0.0.2:1"}))),
+  EXPECT_EQ(Texts(detail::AlternateFamilies({})), "");
+  EXPECT_EQ(Texts(detail::AlternateFamilies(Parsed({"[::1]:1", "[::2]:1", "[::3]:1", "10.0.0.1:1", "10.0.0.2:1"}))),
             "[::1]:1 10.0.0.1:1 [::2]:1 10.0.0.2:1 [::3]:1 ");
-  EXPECT_EQ(Texts(AlternateFamilies(Parsed({"10.0.0.1:1", "[::1]:1", "[::2]:1", "[::3]:1"}))),
+  EXPECT_EQ(Texts(detail::AlternateFamilies(Parsed({"10.0.0.1:1", "[::1]:1", "[::2]:1", "[::3]:1"}))),
             "10.0.0.1:1 [::1]:1 [::2]:1 [::3]:1 ");
-  EXPECT_EQ(Texts(AlternateFamilies(Parsed({"10.0.0.2:1", "10.0.0.1:1"}))), "10.0.0.2:1 10.0.0.1:1 ");
+  EXPECT_EQ(Texts(detail::AlternateFamilies(Parsed({"10.0.0.2:1", "10.0.0.1:1"}))), "10.0.0.2:1 10.0.0.1:1 ");
 }
 
 // Before any runtime, since those of the other tests keep their reactors.

@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/net/request_budget.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -12,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "weft/net/retry_budget.h"
+#include "weft/net/budgets.h"
 
 namespace weft::io {
 namespace {

@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/net/resolve.h"
-
 #include <gtest/gtest.h>
 #include <netdb.h>
 
@@ -13,6 +11,7 @@
 #include <vector>
 
 #include "weft/fiber/fiber.h"
+#include "weft/net/resolver.h"
 
 #include "io/blocking_fixture.h"
 

@@ -20,7 +20,6 @@
 #include "weft/fiber/fiber.h"
 #include "weft/io/fiber_blocking.h"
 #include "weft/io/file.h"
-#include "weft/net/resolve.h"
 
 #include "io/blocking_fixture.h"
 

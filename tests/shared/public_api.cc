@@ -14,7 +14,7 @@
 #include <string>
 
 #include "weft/io/file.h"
-#include "weft/net/resolve.h"
+#include "weft/net/resolver.h"
 #include "weft/weft.h"
 
 namespace {

@@ -5,3 +5,8 @@
 
 #include <string_view>
 std::string_view Read();
+
+enum class Server { kFirst, kSecond };
+void Ask(Server server);
+constexpr Server first = Server::kFirst, second = Server::kSecond;
+bool is_slow = false;

@@ -1,10 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Whether a request's field `host` names what its :authority names: another one makes it malformed (RFC 9113, 8.3.1).
-// Letters may have any case, and the scheme's own port may be left out (RFC 3986, 6.2).
-#ifndef WEFT_INTEROP_HTTP2_HTTP2_AUTHORITY_H_
-#define WEFT_INTEROP_HTTP2_HTTP2_AUTHORITY_H_
+// What the fields of a request say: IsGrpc(), whether it is a call of gRPC; HostFits(), whether its field `host` names
+// what its :authority names. Another one makes it malformed (RFC 9113, 8.3.1). Letters may have any case, and the
+// scheme's own port may be left out (RFC 3986, 6.2).
+#ifndef WEFT_INTEROP_HTTP2_HTTP2_FIELDS_H_
+#define WEFT_INTEROP_HTTP2_HTTP2_FIELDS_H_
 
 #include <algorithm>
 #include <cstddef>
@@ -13,6 +14,13 @@
 #include "weft/interop/http2_headers.h"
 
 namespace weft::interop {
+
+inline bool IsGrpc(std::string_view content_type) {
+  constexpr std::string_view kGrpc = "application/grpc";
+  if (!content_type.starts_with(kGrpc)) return false;
+  const std::string_view rest = content_type.substr(kGrpc.size());
+  return rest.empty() || rest[0] == '+' || rest[0] == ';';
+}
 
 inline bool SameLetters(std::string_view a, std::string_view b) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
@@ -36,4 +44,4 @@ inline bool HostFits(std::string_view scheme, std::string_view authority, const 
 
 }  // namespace weft::interop
 
-#endif  // WEFT_INTEROP_HTTP2_HTTP2_AUTHORITY_H_
+#endif  // WEFT_INTEROP_HTTP2_HTTP2_FIELDS_H_

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/io/select/select_case.h"
+#include "weft/io/select.h"
 
 #include <poll.h>
 
@@ -13,7 +13,7 @@
 #include "weft/io/reactor/poll_until.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 
-namespace weft::io {
+namespace weft::io::detail {
 
 namespace {
 
@@ -93,4 +93,4 @@ bool SlotCase::Notified() noexcept {
   return ready;
 }
 
-}  // namespace weft::io
+}  // namespace weft::io::detail

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/io/reactor/poll_watchdog.h"
+#include "weft/io/reactor/poller_lease.h"
 
 #include <pthread.h>
 #include <sys/epoll.h>

@@ -3,6 +3,8 @@
 
 // Http2Session: the reader and the writer.
 
+#include "weft/interop/http2/http2_session.h"
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -11,7 +13,6 @@
 
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/interop/http2/http2_session.h"
 #include "weft/interop/http2_error.h"
 #include "weft/sync/cancel_scope.h"
 
