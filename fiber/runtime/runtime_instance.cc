@@ -10,7 +10,6 @@
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
 #include "weft/fiber/fiber_limiter.h"
-#include "weft/fiber/runtime/group_options.h"
 #include "weft/fiber/runtime/retired_groups.h"
 #include "weft/fiber/runtime/unfinished_fibers.h"
 #include "weft/fiber/start/start_fiber.h"
@@ -49,7 +48,7 @@ void RuntimeInstance::MakeGroups(const Options& options, const numa::Topology& h
   group_pointers_.reserve(plan_.groups.size());
   for (const PlannedGroup& planned : plan_.groups) {
     const int id = static_cast<int>(groups_.size());
-    groups_.push_back(RetiredGroups::Get().ReuseOrMake(GroupOptions(id, planned, options, here)));
+    groups_.push_back(RetiredGroups::Get().ReuseOrMake(OptionsOfGroup(id, planned, options, here)));
     group_pointers_.push_back(groups_.back().get());
     largest_group_ = std::max<std::size_t>(largest_group_, planned.workers);
     worker_count_ += planned.workers;
