@@ -28,7 +28,7 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_task.h"
 #include "weft/fiber/future.h"
-#include "weft/fiber/future/future_case.h"
+#include "weft/fiber/future/future_core.h"
 #include "weft/sync/select.h"
 
 namespace weft {
