@@ -13,9 +13,9 @@
 //      v   |                   v    |
 //   callback --Claim--> callback|kClaimed --Publish------> kResolved       the publisher runs the callback
 //
-// A callback is a continuation of Then(), a future that WhenAll() awaits, a waiter in Wait(), on its stack, or a case of
-// a Select(), on the selecter's. This one is a notifier: it claims the selection as others do, but there is no list and
-// no lock:
+// A callback is a continuation of Then(), a future that WhenAll() awaits, a waiter in Wait(), on its stack, or the case
+// of a Select(), on its caller's. That one is a notifier: it claims the selection as others do, but there is no list
+// and no lock:
 //
 //   selection                                  resolver
 //   ---------                                  --------
