@@ -17,9 +17,9 @@
 namespace weft {
 namespace {
 
-using fiber::LocalSlot;
 using fiber::detail::FiberLocalHeader;
 using fiber::detail::FiberLocalTable;
+using fiber::detail::LocalSlot;
 using Hook = base::UniqueFunction<void()>;
 
 // In the fiber's table, as a value that belongs to no FiberLocal.
