@@ -14,7 +14,6 @@
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/fiber_task.h"
-#include "weft/fiber/find_fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/supervisor.h"
 #include "weft/fiber/this_fiber.h"
