@@ -9,7 +9,6 @@
 #include "weft/base/deadline.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
-#include "weft/fiber/fiber_hooks.h"
 #include "weft/fiber/fiber_limiter.h"
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/fiber_scope.h"

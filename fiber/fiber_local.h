@@ -110,7 +110,7 @@ class FiberLocalTable {
   void Abandon(FiberLocalHeader* header);
   // The value behind `header` has been made: it is the youngest now, and found under `slot`.
   void Adopt(LocalSlot slot, FiberLocalHeader* header);
-  // The same, but found by nobody: it only ends in its turn (fiber_hooks.h).
+  // The same, but found by nobody: it only ends in its turn (OnFiberStop()).
   void AdoptWithoutSlot(FiberLocalHeader* header);
 
  private:

@@ -16,7 +16,6 @@
 
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
-#include "weft/fiber/fiber_hooks.h"
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
