@@ -23,8 +23,14 @@
 // Who may call: any fiber and any thread, while a runtime runs. Switches (a thread: blocks). The fibers inherit the
 // caller's execution context. There is no deadline: a call that returned at one would leave fibers behind.
 // Memory ordering: what the caller did before is visible to the functions; what they did is visible on return.
-// Cost: as starting each fiber in a FiberScope, and one wait (child_group.h). Results of ranges: one allocation more.
+// Cost: as starting each fiber in a FiberScope, and one wait. Results of ranges: one allocation more.
 // Misuse: more than there are functions asked of CollectN(), and CollectAny() of none, end the process.
+//
+// The fibers are those of a ChildGroup. It lies on the caller's stack, and so does what the children refer to.
+//
+// Invariants
+//   CG1  No child outlives the group: FiberScope's destructor awaits them, whatever ends the call.
+//   CG3  The first exception cancels the others, and is rethrown when all have ended. IsOver() is true from then on.
 #ifndef WEFT_FIBER_COLLECT_H_
 #define WEFT_FIBER_COLLECT_H_
 
@@ -43,12 +49,42 @@
 #include "weft/base/thread/atomic.h"
 #include "weft/base/unique_function.h"
 #include "weft/fiber/exception.h"
-#include "weft/fiber/start/child_group.h"
+#include "weft/fiber/fiber_scope.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft::fiber {
 
 namespace detail {
+
+class ChildGroup {
+ public:
+  ChildGroup() = default;
+  ChildGroup(const ChildGroup&) = delete;
+  ChildGroup& operator=(const ChildGroup&) = delete;
+
+  // Runs body(0) ... body(count - 1), each in a fiber. Throws FiberNotStarted if one cannot be started; those that were
+  // are cancelled then. Once, with a `body` that lives until the group ends.
+  template <class Body>
+  void Start(std::size_t count, const Body& body) {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!scope_.Spawn([&body, i] { body(i); })) FailNotStarted();
+    }
+  }
+
+  // Waits until all have ended. Then throws the first exception, or the caller's own cancellation, if there is one.
+  void Await();
+
+  // The outcome is known: one has failed, or CancelOthers() was called.
+  bool IsOver() const noexcept { return scope_.IsCancelled(); }
+
+  // What counts has been reached: the others need not go on. Any child, or the caller.
+  void CancelOthers() noexcept { static_cast<void>(scope_.Cancel()); }
+
+ private:
+  [[noreturn]] static void FailNotStarted();
+
+  FiberScope scope_;
+};
 
 template <class Range>
 using IteratorOf = decltype(std::begin(std::declval<Range&>()));

@@ -106,8 +106,8 @@ void FiberExecutionContext::DestroyValues() {
   }
 }
 
-fiber::LocalSlotRegistry& FiberExecutionContext::LocalSlots() {
-  static auto* const registry = new fiber::LocalSlotRegistry;
+fiber::detail::LocalSlotRegistry& FiberExecutionContext::LocalSlots() {
+  static auto* const registry = new fiber::detail::LocalSlotRegistry;
   return *registry;
 }
 

@@ -43,7 +43,7 @@
 #include "weft/base/report/str_cat.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/cpu.h"
-#include "weft/fiber/start/local_slot.h"
+#include "weft/fiber/fiber_local.h"
 #include "weft/sync/fiber_mutex.h"
 
 namespace weft {
@@ -123,7 +123,7 @@ class FiberExecutionContext : public base::RefCounted<FiberExecutionContext> {
   static const void* Caller() noexcept;
   void DestroyValues();
 
-  static fiber::LocalSlotRegistry& LocalSlots();
+  static fiber::detail::LocalSlotRegistry& LocalSlots();
 
   Chunk first_chunk_;
   base::Atomic<Header*> youngest_{nullptr};
@@ -136,7 +136,7 @@ class FiberExecutionLocal {
 
   // Inlined: the library that makes it is pinned, and not another one that has this constructor, too.
   WEFT_ALWAYS_INLINE FiberExecutionLocal() : slot_(FiberExecutionContext::LocalSlots().Acquire()) {
-    fiber::PinLibraryOfLocal(&fiber::library_is_pinned);
+    fiber::detail::PinLibraryOfLocal(&fiber::detail::library_is_pinned);
   }
   ~FiberExecutionLocal() { FiberExecutionContext::LocalSlots().Release(slot_); }
 
@@ -171,7 +171,7 @@ class FiberExecutionLocal {
     given->serial = slot_.serial;
     given->object = object;
     given->deleter = deleter;
-    fiber::PinLibraryOfLocal(&fiber::library_is_pinned);
+    fiber::detail::PinLibraryOfLocal(&fiber::detail::library_is_pinned);
     given->destroy = [](FiberExecutionContext::Header* header) {
       auto* const self = static_cast<Given*>(header);
       self->deleter(static_cast<T*>(self->object));
@@ -204,7 +204,7 @@ class FiberExecutionLocal {
     auto* const made = new Value;
     made->serial = slot_.serial;
     made->object = &made->value;
-    fiber::PinLibraryOfLocal(&fiber::library_is_pinned);
+    fiber::detail::PinLibraryOfLocal(&fiber::detail::library_is_pinned);
     made->destroy = &DestroyValue;
     context.Adopt(slot, made);
     return &made->value;
@@ -224,7 +224,7 @@ class FiberExecutionLocal {
     FiberExecutionContext::Slot* const slot_;
   };
 
-  const fiber::LocalSlot slot_;
+  const fiber::detail::LocalSlot slot_;
 };
 
 }  // namespace weft

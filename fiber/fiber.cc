@@ -7,11 +7,14 @@
 #include <cstdint>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "weft/base/report/check.h"
 #include "weft/fiber/start/join_state.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
+#include "weft/scheduling_group/group/group_registry.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft {
@@ -53,13 +56,14 @@ void FailRefusedFiber(const FiberAttributes& attributes) {
 
 }  // namespace fiber::detail
 
+using fiber::detail::JoinState;
+
 namespace {
 
-std::string Describe(const fiber::detail::JoinState& state) { return state.Describe(); }
+std::string Describe(const JoinState& state) { return state.Describe(); }
 
 // A fiber in Join() would find the state gone.
-void CheckNotBeingJoined(const char* function, const std::atomic<bool>& being_joined,
-                         const fiber::detail::JoinState* state) {
+void CheckNotBeingJoined(const char* function, const std::atomic<bool>& being_joined, const JoinState* state) {
   // relaxed: a call beside a join is wrong whatever else is visible.
   WEFT_CHECK(state == nullptr || !being_joined.load(std::memory_order_relaxed), function, ": ", Describe(*state),
              " is being joined: another fiber or thread is in Join() of the same Fiber");
@@ -109,7 +113,7 @@ bool Fiber::Join(Deadline deadline) {
     static_cast<void>(synchronization::CheckInterruptedWithResult(result));
     return false;
   }
-  fiber::detail::JoinState* const state = std::exchange(state_, nullptr);
+  JoinState* const state = std::exchange(state_, nullptr);
   past_ = Past::kJoined;
   being_joined_.store(false, std::memory_order_release);
   state->Release();
@@ -146,6 +150,52 @@ void Fiber::CheckJoinable(const char* function) const {
     case Past::kMovedFrom:
       WEFT_FATAL(function, ": the fiber has been moved to another Fiber");
   }
+}
+
+FoundFiber::FoundFiber(const FoundFiber& other) noexcept : state_(other.state_) { state_->AddRef(); }
+
+FoundFiber& FoundFiber::operator=(const FoundFiber& other) noexcept {
+  FoundFiber copy(other);
+  std::swap(state_, copy.state_);
+  return *this;
+}
+
+FoundFiber::~FoundFiber() { state_->Release(); }
+
+std::uint64_t FoundFiber::Id() const noexcept { return state_->id; }
+const std::string& FoundFiber::Name() const noexcept { return state_->name; }
+bool FoundFiber::HasEnded() const noexcept { return state_->ended.IsSet(); }
+
+void FoundFiber::Join() const { static_cast<void>(Join(Deadline::None())); }
+
+bool FoundFiber::Join(Deadline deadline) const {
+  synchronization::BeginCancellationPoint();
+  return synchronization::CheckInterruptedWithResult(state_->Await(deadline, "FoundFiber::Join")) ==
+         synchronization::WaitResult::kNotified;
+}
+
+bool FoundFiber::Cancel() const noexcept { return synchronization::Cancel(&state_->scope); }
+
+void FoundFiber::Interrupt(std::exception_ptr exception) const noexcept {
+  WEFT_CHECK(exception != nullptr, "FoundFiber::Interrupt: no exception");
+  synchronization::Inject(&state_->scope, std::move(exception));
+}
+
+std::optional<FoundFiber> FindFiber(std::uint64_t id) noexcept {
+  // In a forked child a thread that is not there may hold the lock of a fiber.
+  if (id == 0 || scheduling_group::IsForkedChild()) return std::nullopt;
+  // One pass is enough: an entity has the id from before anybody could know it until it is another fiber's.
+  const std::size_t chunks = scheduling_group::EntityChunkCount();
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    scheduling_group::FiberEntity* const entities = scheduling_group::EntityChunkAt(chunk);
+    for (std::size_t i = 0; i < scheduling_group::kEntitiesPerChunk; ++i) {
+      if (entities[i].id() != id) continue;
+      base::RefPtr<JoinState> state = JoinState::Find(&entities[i], id);
+      if (state == nullptr) return std::nullopt;
+      return FoundFiber(state.Leak());
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace weft

@@ -9,6 +9,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <mutex>
 #include <new>
 
 #include "weft/base/report/check.h"
@@ -18,6 +20,27 @@
 #include "weft/scheduling_group/fiber/park.h"
 
 namespace weft::fiber::detail {
+
+void PinLibraryOfLocal(std::atomic<bool>* is_pinned) noexcept {
+  if (is_pinned->load(std::memory_order_relaxed)) return;  // relaxed: twice does no harm.
+  static_cast<void>(base::PinLibraryOf(is_pinned));
+  is_pinned->store(true, std::memory_order_relaxed);
+}
+
+LocalSlot LocalSlotRegistry::Acquire() {
+  const std::scoped_lock lock(mutex_);
+  if (free_.empty()) return LocalSlot{.serial = ++last_serial_, .index = indices_made_++};
+  std::pop_heap(free_.begin(), free_.end(), std::greater<>());
+  const std::uint32_t index = free_.back();
+  free_.pop_back();
+  return LocalSlot{.serial = ++last_serial_, .index = index};
+}
+
+void LocalSlotRegistry::Release(LocalSlot slot) {
+  const std::scoped_lock lock(mutex_);
+  free_.push_back(slot.index);
+  std::push_heap(free_.begin(), free_.end(), std::greater<>());
+}
 
 namespace {
 

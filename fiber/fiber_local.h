@@ -6,9 +6,13 @@
 //   FiberLocal<Buffer> buffer;      // usually static, or a member of something that lives long
 //   buffer->Append("...");          // this fiber's Buffer, made by its default constructor at first use
 //
-// A FiberLocal owns a slot index, which is used again after its end. A fiber that uses one gets a FiberLocalTable:
-// slots that point to values, a list of the values by age, and room for small values, all in one allocation. A fiber
-// that uses none pays one null pointer. Outside of fibers the values belong to the thread.
+// A FiberLocal owns a LocalSlot (so does a FiberExecutionLocal: execution_context.h), given out by a LocalSlotRegistry.
+// Indices are used again, lowest first, so a table has as many slots as variables live at a time. Serials are not used
+// again: they tell an entry of an index's earlier owner from one of the present owner.
+//
+// A fiber that uses a FiberLocal gets a FiberLocalTable: slots that point to values, a list of the values by age, and
+// room for small values, all in one allocation. A fiber that uses none pays one null pointer. Outside of fibers the
+// values belong to the thread.
 //
 // Invariants
 //   FV1  Only its own fiber (or thread) touches a value, so there are no locks.
@@ -24,18 +28,51 @@
 #ifndef WEFT_FIBER_FIBER_LOCAL_H_
 #define WEFT_FIBER_FIBER_LOCAL_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <new>
 #include <type_traits>
 #include <vector>
 
 #include "weft/base/thread/cpu.h"
-#include "weft/fiber/start/local_slot.h"
 
 namespace weft {
 
 namespace fiber::detail {
+
+struct LocalSlot {
+  std::uint64_t serial = 0;  // 0: no owner.
+  std::uint32_t index = 0;
+};
+
+// Whether the library in which this lies is pinned. Hidden: each library has its own, also where several share a type.
+[[gnu::visibility("hidden")]] inline constinit std::atomic<bool> library_is_pinned{false};
+
+// Values are ended by functions of the library that has made them, when fibers, threads or contexts end. That library
+// stays in memory from now on (base/thread/exit.h), and so does the one that has the variable. `is_pinned`: the
+// caller's own library_is_pinned.
+void PinLibraryOfLocal(std::atomic<bool>* is_pinned) noexcept;
+
+// Any thread.
+class LocalSlotRegistry {
+ public:
+  LocalSlotRegistry() = default;
+
+  LocalSlotRegistry(const LocalSlotRegistry&) = delete;
+  LocalSlotRegistry& operator=(const LocalSlotRegistry&) = delete;
+
+  LocalSlot Acquire();
+  void Release(LocalSlot slot);
+
+ private:
+  // A std::mutex: variables are made and ended when programs start and end, and nothing switches while it is held.
+  std::mutex mutex_;
+  std::uint64_t last_serial_ = 0;
+  std::uint32_t indices_made_ = 0;
+  std::vector<std::uint32_t> free_;  // A heap, lowest index first.
+};
 
 // What stands before each value.
 struct FiberLocalHeader {
@@ -73,7 +110,7 @@ class FiberLocalTable {
   void Abandon(FiberLocalHeader* header);
   // The value behind `header` has been made: it is the youngest now, and found under `slot`.
   void Adopt(LocalSlot slot, FiberLocalHeader* header);
-  // The same, but found by nobody: it only ends in its turn (fiber_hooks.h).
+  // The same, but found by nobody: it only ends in its turn (OnFiberStop()).
   void AdoptWithoutSlot(FiberLocalHeader* header);
 
  private:
@@ -106,7 +143,7 @@ class FiberLocal {
 
   // Inlined: the library that makes it is pinned, and not another one that has this constructor, too.
   WEFT_ALWAYS_INLINE FiberLocal() : slot_(fiber::detail::FiberLocalSlots().Acquire()) {
-    fiber::PinLibraryOfLocal(&fiber::library_is_pinned);
+    fiber::detail::PinLibraryOfLocal(&fiber::detail::library_is_pinned);
   }
   ~FiberLocal() { fiber::detail::FiberLocalSlots().Release(slot_); }
 
@@ -146,13 +183,13 @@ class FiberLocal {
     } guard{table, header};
     T* value = ::new (static_cast<void*>(reinterpret_cast<std::byte*>(header) + kOffset)) T();
     guard.header = nullptr;
-    fiber::PinLibraryOfLocal(&fiber::library_is_pinned);
+    fiber::detail::PinLibraryOfLocal(&fiber::detail::library_is_pinned);
     header->destroy = &DestroyValue;
     table.Adopt(slot_, header);
     return value;
   }
 
-  const fiber::LocalSlot slot_;
+  const fiber::detail::LocalSlot slot_;
 };
 
 }  // namespace weft

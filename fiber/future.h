@@ -2,15 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Future, Promise: a result to come. Its maker holds the Promise; the Future's holder waits, or leaves a continuation.
+// WhenAll(), WhenAny(), WhenAnyWithoutException() make one Future of many.
 // Sample:
 //   Promise<std::string, int> promise;                          // two values; Promise<> has none
 //   Future<std::string, int> future = promise.GetFuture();
 //   StartFiberDetached([p = std::move(promise)]() mutable { p.SetValue("Ada", 36); });
 //   Future<int> age = future.Then([](std::string&& name, int&& age) { return age + 1; });
 //   const int value = age.Get();                                // parks the fiber, or blocks the thread
+//   auto both = fiber::BlockingGet(WhenAll(fiber::Async(AskUser), fiber::Async(AskStock))).GetValue0();
+//   auto stock = std::get<1>(both).GetValue0();                          // each is ready or failed
+//   std::vector<Future<Reply>> replies = AskAllReplicas();
+//   auto [index, reply] = WhenAny(std::move(replies)).Get();             // reply: std::tuple<Reply>
 //
 // Names and semantics are tRPC-Cpp's (trpc/common/future/, trpc/coroutine/future.h; differences: docs/from_trpc.md).
-// fiber::Async() (async.h) makes Futures from functions; WhenAll() and WhenAny() (future_utility.h), one of many.
+// fiber::Async() (async.h) makes Futures from functions.
 //
 // A Future is ready (it has the values), failed (it has an exception) or neither. Get(), GetValue() and GetException()
 // take the result out, also where they throw it; Then() takes the Future itself. The Future is empty then, as after a
@@ -31,23 +36,38 @@
 // f runs in the execution context of Then()'s caller, if any (execution_context.h), and is destroyed before the Future
 // that it makes is resolved. A chain of continuations runs in a loop: its length costs no stack.
 //
+//   WhenAll                    is ready when all are ready or failed. Its value is a tuple, or a vector, of them, each
+//                              ready or failed. It never fails. Of no Futures it is ready at once.
+//   WhenAny                    has the result of the first that is ready or failed: its index and a tuple of its
+//                              values, or its exception. Of no Futures it fails.
+//   WhenAnyWithoutException    has the first that is ready; if all fail, the exception of the last to do so.
+//
+// Each takes Futures as arguments (of any types for WhenAll, of one type for the others), a pair of iterators, or a
+// vector, and moves from them. In tRPC-Cpp WhenAny of none is ready, with index 0.
+//
+// The losers of a WhenAny go on; their results are dropped when they come. To end them is the caller's business.
+//
 // Who may call: any fiber and any thread, one at a time for each Future and Promise (but several may call SetValue()
 // and SetException() at once). Only Get*(), Wait() and Blocking*() may switch (a thread: block), and what f does.
 // Memory ordering: what X did before SetValue() or SetException() is visible to f, and to Y after a wait has returned,
 // or after IsReady() or IsFailed() has said true.
 // Lifetime: Promise and Future may go away in any order. The end of a Future does not end what makes the result.
 // Errors: a wait for an empty Future, and a second continuation, end the process.
-// Cost: one allocation for Promise and Future; one for a Then(), two if f returns a Future that is not ready.
+// Cost: one allocation for Promise and Future; one for a Then(), two if f returns a Future that is not ready; two for a
+// WhenAll() or WhenAny(), however many Futures there are, and one for the vector.
 #ifndef WEFT_FIBER_FUTURE_H_
 #define WEFT_FIBER_FUTURE_H_
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <iterator>
 #include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "weft/base/deadline.h"
 #include "weft/base/ref_ptr.h"
@@ -231,6 +251,52 @@ Future<Ts...> MakeExceptionFuture(Exception exception) {
   Promise<Ts...> promise;
   promise.SetException(std::move(exception));
   return promise.GetFuture();
+}
+
+template <class... Ts, class... Futures>
+Future<std::tuple<Future<Ts...>, Futures...>> WhenAll(Future<Ts...>&& first, Futures&&... more) {
+  using All = std::tuple<Future<Ts...>, Futures...>;
+  static_assert((... && std::is_rvalue_reference_v<Futures&&>), "WhenAll takes the Futures: std::move them");
+  return fiber::detail::WhenAllState<All>::Start(All(std::move(first), std::move(more)...), 1 + sizeof...(Futures));
+}
+inline Future<std::tuple<>> WhenAll() { return MakeReadyFuture(std::tuple<>()); }
+
+template <class... Ts>
+Future<std::vector<Future<Ts...>>> WhenAll(std::vector<Future<Ts...>>&& futures) {
+  const std::size_t count = futures.size();
+  return fiber::detail::WhenAllState<std::vector<Future<Ts...>>>::Start(std::move(futures), count);
+}
+template <std::input_iterator Iterator>
+auto WhenAll(Iterator first, Iterator last) {
+  return WhenAll(fiber::detail::TakeFutures(first, last));
+}
+
+template <class... Ts>
+Future<std::size_t, std::tuple<Ts...>> WhenAny(std::vector<Future<Ts...>>&& futures) {
+  return fiber::detail::WhenAnyState<fiber::detail::WhenAnyRule::kFirst, Ts...>::Start(std::move(futures));
+}
+template <std::input_iterator Iterator>
+auto WhenAny(Iterator first, Iterator last) {
+  return WhenAny(fiber::detail::TakeFutures(first, last));
+}
+template <class... Ts, std::same_as<Future<Ts...>>... Futures>
+Future<std::size_t, std::tuple<Ts...>> WhenAny(Future<Ts...>&& first, Futures&&... more) {
+  Future<Ts...> futures[] = {std::move(first), std::move(more)...};
+  return WhenAny(std::begin(futures), std::end(futures));
+}
+
+template <class... Ts>
+Future<std::size_t, std::tuple<Ts...>> WhenAnyWithoutException(std::vector<Future<Ts...>>&& futures) {
+  return fiber::detail::WhenAnyState<fiber::detail::WhenAnyRule::kFirstValue, Ts...>::Start(std::move(futures));
+}
+template <std::input_iterator Iterator>
+auto WhenAnyWithoutException(Iterator first, Iterator last) {
+  return WhenAnyWithoutException(fiber::detail::TakeFutures(first, last));
+}
+template <class... Ts, std::same_as<Future<Ts...>>... Futures>
+Future<std::size_t, std::tuple<Ts...>> WhenAnyWithoutException(Future<Ts...>&& first, Futures&&... more) {
+  Future<Ts...> futures[] = {std::move(first), std::move(more)...};
+  return WhenAnyWithoutException(std::begin(futures), std::end(futures));
 }
 
 namespace fiber {

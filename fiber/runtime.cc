@@ -35,7 +35,6 @@
 #include "weft/base/report/check.h"
 #include "weft/base/thread/exit.h"
 #include "weft/fiber/runtime/blocking_limits.h"
-#include "weft/fiber/runtime/retired_groups.h"
 #include "weft/fiber/runtime/runtime_flags.h"
 #include "weft/fiber/runtime/runtime_hooks.h"
 #include "weft/fiber/runtime/runtime_instance.h"

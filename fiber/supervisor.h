@@ -18,7 +18,7 @@
 //   an exception left it         again         again         done (the exception is logged)
 //   it was cancelled             done          done          done
 //
-// A child that is cancelled, by Stop() or by its id (find_fiber.h), has not failed: somebody stopped it on purpose.
+// A child that is cancelled, by Stop() or by its id (FindFiber()), has not failed: somebody stopped it on purpose.
 // Again: after a wait that doubles with each failure in a row (Options::backoff). By the strategy the others are
 // cancelled and started again, too (kOneForAll), or those that were added after it (kRestForOne): all of them have
 // ended before the first is started, in the order of their addition; temporary ones are not started again, nor are

@@ -1,7 +1,17 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a fiber can do to itself and learn about itself. Plain threads may call all but FiberYield; a sleep blocks them.
+// What a fiber can do to itself and learn about itself. Plain threads may call all but FiberYield() and the hooks; a
+// sleep blocks them.
+//
+// Hooks are functions that run when the calling fiber ends, or before each switch away from it.
+// Sample:
+//   OnFiberStop([&] { connection->Forget(); });           // clean-up that belongs to the fiber, not to a scope
+//   OnFiberYield([&] { ++transaction.interruptions; });    // others may run now
+//
+// A hook runs on the fiber's own stack. It ends the process if an exception leaves it, and so does a caller that is no
+// fiber. Setting a hook does not switch. Without hooks they cost nothing; while any fiber has a hook for yields (even a
+// fiber left unfinished), each switch of each fiber makes a call to look for hooks.
 #ifndef WEFT_FIBER_THIS_FIBER_H_
 #define WEFT_FIBER_THIS_FIBER_H_
 
@@ -13,6 +23,7 @@
 #include "weft/base/deadline.h"
 #include "weft/base/fiber_clock.h"
 #include "weft/base/time/clock.h"
+#include "weft/base/unique_function.h"
 
 namespace weft {
 
@@ -62,6 +73,17 @@ std::size_t GetFiberCount();
 
 // Fibers that are ready and wait for a worker, in all scheduling groups; a snapshot.  0 before and after a runtime.
 std::size_t GetFiberQueueSize();
+
+// Runs when the fiber's function has returned, before Join() returns. Hooks and FiberLocals end in the reverse order of
+// their making, so a hook sees the FiberLocals that were there when it was set. It may lock, wait, sleep, and set
+// further hooks, which run next. A fiber that the runtime's end leaves unfinished runs none.
+void OnFiberStop(base::UniqueFunction<void()> hook);
+
+// Runs whenever the fiber is about to wait, or yields (by itself, or at the end of its time slice), even if nobody else
+// is ready; not before a wait that need not wait. A call into the main context of a FiberLoop, and the eager start of a
+// task, count, too. Several hooks run in the order in which they were set. A hook that waits, yields, finds a lock
+// taken or sets another hook of this kind ends the process.
+void OnFiberYield(base::UniqueFunction<void()> hook);
 
 }  // namespace weft
 

@@ -8,7 +8,7 @@ set(allowed
     # gflags registers the end of its string flags. They are read by StartRuntime() and by the first blocking call.
     runtime_flags.cc.o:__cxa_atexit
     # Not to destroy anything: prints the flags at the exit() of --helpshort, and the version, in programs that have started no runtime.
-    flag_help.cc.o:atexit
+    runtime_flags.cc.o:atexit
     # The FiberLocals of the main thread end with its thread_locals; what uses them later gets a new table (base/thread/exit.h).
     fiber_local.cc.o:__cxa_thread_atexit)
 

@@ -8,7 +8,7 @@
 //   waits        TestTimeWait: plain threads in ParkUntil(), and waiting drivers of FiberLoops
 //                (fiber/loop/loop_driver.h)
 //
-// One thread, the driver (fiber/runtime/test_clock_driver.h), moves the time:
+// One thread, the driver (fiber/test_clock.cc), moves the time:
 //
 //     driver                                        worker
 //     ------                                        ------

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "weft/bench/fiber/benchmark_runtime.h"
-#include "weft/fiber/find_fiber.h"
+#include "weft/fiber/fiber.h"
 #include "weft/sync/fiber_event.h"
 
 namespace {

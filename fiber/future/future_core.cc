@@ -4,7 +4,6 @@
 #include "weft/fiber/future/future_core.h"
 
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/fiber_event.h"
 #include "weft/sync/wait/wait_access.h"
 
 namespace weft::fiber::detail {
@@ -58,6 +57,26 @@ bool FutureCore::Wait(Deadline deadline) {
   synchronization::BeginCancellationPoint();
   if (IsResolved()) return true;
   return WaitingCallback(this).Wait(deadline);
+}
+
+FutureCase::Entered FutureCase::Enter() noexcept {
+  over_.Reset();
+  Waiting();  // Before Attach(): Run() may come at once.
+  if (core_->Attach(this)) return Entered::kWaits;
+  return ClaimSelf() ? Entered::kTaken : Entered::kDecided;
+}
+
+void FutureCase::Leave() noexcept {
+  if (!core_->Detach()) synchronization::WaitAccess::WaitUncancelled(over_);  // FC1
+}
+
+FutureCallback* FutureCase::Run() noexcept {
+  if (waiter().Claim(synchronization::WaitResult::kNotified)) {
+    waiter().Wake();
+  } else {
+    over_.Set();
+  }
+  return nullptr;
 }
 
 }  // namespace weft::fiber::detail

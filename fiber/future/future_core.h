@@ -1,7 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FutureCore: the word by which a Promise and its Future meet, and FutureCallback: what the Future's side leaves there.
+// FutureCore: the word by which a Promise and its Future meet; FutureCallback: what the Future's side leaves there; and
+// FutureCase: a Future as a case of a Select() (sync/select/selection.h).
 //
 // The result itself lies in the class derived from it (future_state.h), which only its resolver writes, between Claim()
 // and Publish(). One word says how far that is and who wants to know:
@@ -12,7 +13,16 @@
 //      v   |                   v    |
 //   callback --Claim--> callback|kClaimed --Publish------> kResolved       the publisher runs the callback
 //
-// A callback is a continuation of Then(), a future that WhenAll() awaits, or a waiter in Wait(), on its stack.
+// A callback is a continuation of Then(), a future that WhenAll() awaits, a waiter in Wait(), on its stack, or the case
+// of a Select(), on its caller's. That one is a notifier: it claims the selection as others do, but there is no list
+// and no lock:
+//
+//   selection                                  resolver
+//   ---------                                  --------
+//   Attach(this)                               Publish() takes the callback
+//   ... decides, for whatever case             Run(): claims the selection.  Won:  wakes it
+//   not notified: Leave(): Detach()                                          Lost: sets over_
+//                 too late: waits for over_
 //
 // Invariants
 //   FU1  Claim() says true once: of several resolvers one writes the result, and the others learn that they came late.
@@ -23,9 +33,12 @@
 //   FU4  Run() runs nothing but its own function: a callback that becomes due by it is returned to the loop that called
 //        it (RunCallbacks). So a chain of continuations of any length needs the stack of one.
 //   FU5  Callers hold references of their own: once the core is resolved, the other side and callbacks may drop theirs.
+//   FC1  Run() of a case is over, or never comes, before the selection returns: it has won, and the selection waits for
+//        its wake (SL5); or Detach() has taken the callback back; or Leave() has seen over_, Run()'s last touch.
 //
 // Claim(), Publish(): the Promise's side. Attach(), Detach(), Wait(): the Future's side, one caller at a time.
-// IsResolved(): both. Only Wait() switches.
+// IsResolved(): both. Only Wait() switches. A Future that is selected is named by one case at a time, and has no
+// continuation.
 //
 // Proven in tests/model/future_model.cc.
 // Rejected: the result's writer claims by its own flag beside the word (a continuation that WhenAny() attaches would
@@ -38,6 +51,8 @@
 #include "weft/base/deadline.h"
 #include "weft/base/report/check.h"
 #include "weft/base/thread/atomic.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/sync/select/selection.h"
 
 namespace weft::fiber::detail {
 
@@ -117,6 +132,22 @@ class FutureCore {
   }
 
   base::Atomic<std::uintptr_t> word_{0};
+};
+
+class FutureCase final : public synchronization::SelectCase, private FutureCallback {
+ public:
+  FutureCase(synchronization::Selection* selection, FutureCore* core) noexcept : SelectCase(selection), core_(core) {}
+
+  bool TryTake() noexcept override { return core_->IsResolved(); }
+  Entered Enter() noexcept override;
+  void Leave() noexcept override;
+  bool Notified() noexcept override { return true; }
+
+ private:
+  FutureCallback* Run() noexcept override;
+
+  FutureCore* const core_;
+  FiberEvent over_;
 };
 
 }  // namespace weft::fiber::detail

@@ -3,11 +3,26 @@
 
 #include "weft/fiber/runtime/runtime_flags.h"
 
+#include <fnmatch.h>
 #include <gflags/gflags.h>
 
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <initializer_list>
+#include <set>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
-#include "weft/fiber/runtime/flag_help.h"
+#include "weft/base/report/log.h"
+#include "weft/version.h"
+
+DECLARE_bool(helpshort);
+DECLARE_bool(version);
 
 DEFINE_int64(fiber_concurrency_hint, 0,
              "Workers in all; 0 = one per CPU this process may use, cut by the cgroup's CPU quota."
@@ -82,12 +97,72 @@ namespace weft::fiber {
 
 namespace {
 
+// --- --helpshort and --version ---
+
+struct Group {
+  const char* name;
+  std::initializer_list<const char*> flags;  // without "fiber_"
+};
+
+// In the order of fiber::Options where possible; tests/fiber/runtime_flags_test.cc: each flag is in one group.
+constexpr Group kGroups[] = {
+    {"workers and scheduling groups",
+     {"concurrency_hint", "scheduling_group_size", "numa_aware", "worker_accessible_cpus",
+      "worker_disallow_cpu_migration", "topology"}},
+    {"scheduling", {"scheduling_name", "work_stealing_ratio", "cross_numa_work_stealing_ratio", "run_queue_size"}},
+    {"stacks", {"stack_size", "stack_enable_guard_page", "stack_guard_size", "stack_pool_size", "record_stack_every"}},
+    {"input, output and blocking calls", {"blocking_threads", "blocking_queue_size", "blocking_idle_timeout_ms"}},
+    {"start, end and limits",
+     {"start_timeout_ms", "terminate_timeout_ms", "limit_ready_wait_ms", "limit_fibers", "slice_warning_ms",
+      "slice_error_ms"}},
+};
+
+// The flags by group, each with its meaning, type and default, as gflags prints them.
+std::string DescribeFlags() {
+  std::string text;
+  for (const Group& group : kGroups) {
+    text.append("\n  Flags of Weft: ").append(group.name).append(":\n");
+    for (const char* name : group.flags) {
+      gflags::CommandLineFlagInfo info;
+      if (gflags::GetCommandLineFlagInfo((std::string("fiber_") + name).c_str(), &info)) {
+        text.append(gflags::DescribeOneFlag(info));
+      }
+    }
+  }
+  return text;
+}
+
+// gflags checks values twice.
+bool flags_follow = false;
+bool version_follows = false;
+
+void PrintFlags() { std::fputs(("\n  Weft " WEFT_VERSION "\n" + DescribeFlags()).c_str(), stdout); }
+void PrintVersion() { std::fputs("Weft " WEFT_VERSION "\n", stdout); }
+
+bool IsHelpWanted(const char* /*flag*/, bool value) {
+  if (value && !flags_follow) flags_follow = std::atexit(&PrintFlags) == 0;
+  return true;
+}
+
+bool IsVersionWanted(const char* /*flag*/, bool value) {
+  if (value && !version_follows) version_follows = std::atexit(&PrintVersion) == 0;
+  return true;
+}
+
+void InstallFlagHelp() {
+  gflags::CommandLineFlagInfo info;
+  // Linked statically, gflags may define its own flags later than this: then they stay unchanged.
+  if (!gflags::GetCommandLineFlagInfo("helpshort", &info) || !gflags::GetCommandLineFlagInfo("version", &info)) return;
+  gflags::RegisterFlagValidator(&FLAGS_helpshort, &IsHelpWanted);
+  gflags::RegisterFlagValidator(&FLAGS_version, &IsVersionWanted);
+}
+
 // Static constructors of other files may run before those of the flags above.
 constinit bool flags_are_defined = false;
 struct FlagsAreDefined {
   FlagsAreDefined() {
     flags_are_defined = true;
-    detail::InstallFlagHelp();
+    InstallFlagHelp();
   }
 };
 [[maybe_unused]] const FlagsAreDefined after_the_flags;
@@ -127,6 +202,131 @@ std::optional<std::string> ReadFlags(Options* options) {
   options->limit_fibers = FLAGS_fiber_limit_fibers;
   options->slice_warning = std::chrono::milliseconds(FLAGS_fiber_slice_warning_ms);
   options->slice_error = std::chrono::milliseconds(FLAGS_fiber_slice_error_ms);
+  return std::nullopt;
+}
+
+namespace {
+
+// --- CheckFlagFiles() ---
+//
+// A flag file of gflags has comments (#), empty lines, flags (-name or --name, =value), and lines with patterns of
+// program names: the lines that follow apply to these programs only.
+
+// Stops files that include each other.
+constexpr int kDeepest = 16;
+
+using Refusal = std::optional<std::string>;
+
+bool IsFlag(const std::string& name, gflags::CommandLineFlagInfo* info) {
+  return gflags::GetCommandLineFlagInfo(name.c_str(), info);
+}
+
+std::vector<std::string> Split(std::string_view list, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream{std::string(list)};
+  for (std::string part; std::getline(stream, part, separator);) {
+    if (!part.empty()) parts.push_back(part);
+  }
+  return parts;
+}
+
+bool IsThisProgram(const std::string& pattern) {
+  return fnmatch(pattern.c_str(), gflags::ProgramInvocationName(), FNM_PATHNAME) == 0 ||
+         fnmatch(pattern.c_str(), gflags::ProgramInvocationShortName(), FNM_PATHNAME) == 0;
+}
+
+class Reader {
+ public:
+  Refusal Check(const std::string& path, int depth) {
+    if (depth > kDeepest) return base::StrCat(path, ": flag files name each other more than ", kDeepest, " deep");
+    std::ifstream file(path);
+    if (!file) return base::StrCat(path, ": the flag file cannot be read");
+    bool counts = true;  // for this program
+    bool in_names = false;
+    int number = 0;
+    for (std::string line; std::getline(file, line);) {
+      ++number;
+      const std::size_t begin = line.find_first_not_of(" \t\r");
+      if (begin == std::string::npos || line[begin] == '#') continue;
+      line = line.substr(begin, line.find_last_not_of(" \t\r") + 1 - begin);
+      Refusal what;
+      if (line[0] == '-') {
+        in_names = false;
+        if (counts) what = CheckFlag(line, depth);
+      } else {
+        if (!in_names) counts = false;
+        in_names = true;
+        what = CheckNames(line, &counts);
+      }
+      if (!what.has_value()) continue;
+      return what->starts_with('\0') ? what->substr(1) : base::StrCat(path, ":", number, ": ", *what);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  Refusal CheckFlag(const std::string& line, int depth) {
+    const std::size_t dashes = line.starts_with("--") ? 2 : 1;
+    const std::size_t equals = line.find('=');
+    const bool has_value = equals != std::string::npos;
+    const std::string name = line.substr(dashes, has_value ? equals - dashes : std::string::npos);
+    const std::string value = has_value ? line.substr(equals + 1) : "";
+    if (name == "undefok") {
+      for (const std::string& part : Split(value, ',')) may_be_unknown_.insert(part);
+    }
+    if (name == "flagfile") {
+      for (const std::string& path : Split(value, ',')) {
+        // It says where by itself.
+        if (Refusal what = Check(path, depth + 1)) return std::string(1, '\0') + *what;
+      }
+    }
+    gflags::CommandLineFlagInfo info;
+    if (name.starts_with("no") && IsFlag(name.substr(2), &info) && info.type == "bool" && !has_value) {
+      return std::nullopt;
+    }
+    if (!IsFlag(name, &info)) {
+      if (may_be_unknown_.contains(name)) return std::nullopt;
+      return base::StrCat("unknown flag --", name);
+    }
+    if (!has_value && info.type != "bool") return base::StrCat("--", name, " has no value: --", name, "=<value>");
+    return std::nullopt;
+  }
+
+  // gflags would take a flag without dashes for a program, and apply all that follows to that one.
+  static Refusal CheckNames(const std::string& line, bool* counts) {
+    std::istringstream stream(line);
+    for (std::string name; stream >> name;) {
+      gflags::CommandLineFlagInfo info;
+      if (name.find('=') != std::string::npos || IsFlag(name, &info)) {
+        return base::StrCat("\"", line, "\" is no flag: a flag begins with --");
+      }
+      if (IsThisProgram(name)) *counts = true;
+    }
+    return std::nullopt;
+  }
+
+  std::set<std::string> may_be_unknown_;
+};
+
+}  // namespace
+
+std::optional<std::string> CheckFlagFile(const std::string& path) { return Reader().Check(path, 0); }
+
+std::optional<std::string> CheckFlagFiles() {
+  std::set<std::string> paths;
+  const std::vector<std::string>& arguments = gflags::GetArgvs();
+  for (std::size_t i = 1; i < arguments.size() && arguments[i] != "--"; ++i) {
+    std::string_view argument = arguments[i];
+    if (!argument.starts_with('-')) continue;
+    argument.remove_prefix(argument.starts_with("--") ? 2 : 1);
+    std::string_view list;
+    if (argument.starts_with("flagfile=")) list = argument.substr(9);
+    if (argument == "flagfile" && i + 1 < arguments.size()) list = arguments[i + 1];
+    for (std::string& path : Split(list, ',')) paths.insert(std::move(path));
+  }
+  for (const std::string& path : paths) {
+    if (Refusal what = CheckFlagFile(path)) return what;
+  }
   return std::nullopt;
 }
 

@@ -1,9 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The gflags of the runtime, and the only place that reads them. Each flag is named `fiber_` + the field of
-// fiber::Options it fills (+ `_ms` for a time), and has that field's default. Flags come from the command line, from
-// `--flagfile=conf/low_latency.flags`, or from code before the runtime starts.
+// The gflags of the runtime: their definition, and the only place that reads them. Each flag is named `fiber_` + the
+// field of fiber::Options it fills (+ `_ms` for a time), and has that field's default. Flags come from the command
+// line, from `--flagfile=conf/low_latency.flags`, or from code before the runtime starts.
+//
+// Weft's part of a program's --helpshort and --version: gflags answers both while it parses the command line, and ends
+// the process; its --helpshort lists only the flags of the program's own file. So validators of these two flags have
+// the runtime's flags, by group, or Weft's version printed at exit().
 #ifndef WEFT_FIBER_RUNTIME_RUNTIME_FLAGS_H_
 #define WEFT_FIBER_RUNTIME_RUNTIME_FLAGS_H_
 

@@ -5,15 +5,15 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <utility>
 
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
 #include "weft/fiber/fiber_limiter.h"
-#include "weft/fiber/runtime/group_options.h"
-#include "weft/fiber/runtime/retired_groups.h"
 #include "weft/fiber/runtime/unfinished_fibers.h"
 #include "weft/fiber/start/start_fiber.h"
+#include "weft/numa/memory/node_memory.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/outside_section.h"
@@ -30,6 +30,65 @@ using scheduling_group::WorkerTeam;
 using timer::TimerWorker;
 
 constinit std::atomic<RuntimeInstance*> the_runtime{nullptr};
+
+namespace {
+
+// In a forked child (RT6).
+constinit std::atomic<bool> are_the_parents{false};
+
+}  // namespace
+
+RetiredGroups& RetiredGroups::Get() {
+  static auto* const retired = new RetiredGroups;
+  return *retired;
+}
+
+void RetiredGroups::Reserve(std::size_t groups) {
+  KeepTheParentsApart();
+  closed_.reserve(closed_.size() + groups);
+  with_unfinished_fibers_.reserve(with_unfinished_fibers_.size() + groups);
+}
+
+void RetiredGroups::BelongToParent() noexcept { are_the_parents.store(true, std::memory_order_relaxed); }
+
+void RetiredGroups::KeepTheParentsApart() {
+  // relaxed: set while the process has one thread.
+  if (!are_the_parents.load(std::memory_order_relaxed)) return;
+  auto& kept = with_unfinished_fibers_;
+  kept.reserve(kept.size() + closed_.size());
+  std::move(closed_.begin(), closed_.end(), std::back_inserter(kept));  // Descriptors may refer to their pollers.
+  closed_.clear();
+  are_the_parents.store(false, std::memory_order_relaxed);
+}
+
+std::unique_ptr<SchedulingGroup> RetiredGroups::ReuseOrMake(const SchedulingGroup::Options& options) {
+  const auto found =
+      std::find_if(closed_.begin(), closed_.end(), [&](const auto& group) { return group->CanReopen(options); });
+  if (found == closed_.end()) {
+    return std::unique_ptr<SchedulingGroup>(new (numa::OnNode{options.node}) SchedulingGroup(options));
+  }
+  (*found)->Reopen(options);  // May throw: before it leaves the list.
+  std::unique_ptr<SchedulingGroup> group = std::move(*found);
+  closed_.erase(found);
+  return group;
+}
+
+void RetiredGroups::Retire(std::vector<std::unique_ptr<SchedulingGroup>> groups, std::size_t unfinished) {
+  const bool closes = unfinished == 0 && !scheduling_group::LeftThreads::Any();
+  auto& list = closes ? closed_ : with_unfinished_fibers_;
+  for (auto& group : groups) {
+    group->SetIdleHook({});
+    if (closes) {
+      group->Close();
+    } else {
+      group->Abandon();
+      (void)group->stacks().Trim(0);
+    }
+    list.push_back(std::move(group));
+  }
+  unfinished_fibers_ += unfinished;
+  if (unfinished != 0) scheduling_group::LostFibers::Add(unfinished);
+}
 
 bool RuntimeInstance::Start(const Options& options, RuntimePlan planned, std::string* error) {
   plan_ = std::move(planned.plan);
@@ -49,7 +108,7 @@ void RuntimeInstance::MakeGroups(const Options& options, const numa::Topology& h
   group_pointers_.reserve(plan_.groups.size());
   for (const PlannedGroup& planned : plan_.groups) {
     const int id = static_cast<int>(groups_.size());
-    groups_.push_back(RetiredGroups::Get().ReuseOrMake(GroupOptions(id, planned, options, here)));
+    groups_.push_back(RetiredGroups::Get().ReuseOrMake(OptionsOfGroup(id, planned, options, here)));
     group_pointers_.push_back(groups_.back().get());
     largest_group_ = std::max<std::size_t>(largest_group_, planned.workers);
     worker_count_ += planned.workers;

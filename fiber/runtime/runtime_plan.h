@@ -1,7 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Makes the plan of a runtime from its options. StartRuntime() does this first; the tool weft_topology shows the plan.
+// Makes the plan of a runtime from its options, and from that the options of its scheduling groups. StartRuntime() does
+// this first; the tool weft_topology shows the plan.
 #ifndef WEFT_FIBER_RUNTIME_RUNTIME_PLAN_H_
 #define WEFT_FIBER_RUNTIME_RUNTIME_PLAN_H_
 
@@ -10,6 +11,7 @@
 
 #include "weft/fiber/runtime_options.h"
 #include "weft/numa/machine/topology.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/plan/group_plan.h"
 
 namespace weft::fiber {
@@ -22,6 +24,10 @@ struct RuntimePlan {
 
 // nullopt: the options cannot be met, and *error says why in a line. Any thread: few workers are planned near its CPU.
 std::optional<RuntimePlan> PlanRuntime(const Options& options, std::string* error);
+
+// `here` is this machine. What of the plan is not here, because it is for another machine, is left out.
+scheduling_group::SchedulingGroup::Options OptionsOfGroup(int id, const scheduling_group::PlannedGroup& planned,
+                                                          const Options& options, const numa::Topology& here);
 
 }  // namespace weft::fiber
 

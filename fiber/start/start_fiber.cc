@@ -21,19 +21,17 @@
 
 namespace weft::fiber::detail {
 
-namespace {
-
 using scheduling_group::DiscardFiber;
 using scheduling_group::FiberEntity;
 using scheduling_group::GroupStacks;
 using scheduling_group::SchedulingGroup;
 
+// --- Refusals ---
+
+namespace {
+
 // Each RefuseFiberStarts adds one to `refusals`; this bit refuses plain threads.
 constexpr std::uint32_t kOutsidersRefused = std::uint32_t{1} << 31;
-
-// Smaller ones overflow in the first call into libc.
-constexpr std::size_t kMinStackSize = 16 * 1024;
-constexpr std::size_t kMaxStackSize = GroupStacks::kMaxStackSize;
 
 // There is no group. A test that refuses all starts (RefuseFiberStarts) need not start a runtime.
 void CheckMayRefuse(const char* caller) {
@@ -41,47 +39,7 @@ void CheckMayRefuse(const char* caller) {
   scheduling_group::CheckMayBeRefused(caller);
 }
 
-// nullptr: no runtime runs, or the caller's has ended. Aborts if there is one without such a group.
-SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
-  SchedulingGroup* const current = scheduling_group::CurrentGroup();
-  if (current != nullptr && current->stopping()) return nullptr;  // Left behind when its runtime ended.
-  if (wanted == kNearestSchedulingGroup && current != nullptr) return current;
-  if (current != nullptr && current->driven() && wanted == static_cast<std::size_t>(current->id())) return current;
-  const std::span<SchedulingGroup* const> groups = scheduling_group::AllGroups();
-  if (groups.empty()) {
-    if (current != nullptr && current->driven() && wanted == kUnspecifiedSchedulingGroup) return current;
-    CheckMayRefuse(caller);
-    return nullptr;
-  }
-  if (wanted == kNearestSchedulingGroup || wanted == kUnspecifiedSchedulingGroup) return scheduling_group::NextGroup();
-  WEFT_CHECK(wanted < groups.size(), caller, ": there is no scheduling group ", wanted, ", only 0 to ",
-             groups.size() - 1);
-  return groups[wanted];
-}
-
-// A plain thread has no nearest group.
-bool WantsAnyGroup(std::size_t wanted) {
-  return wanted == kUnspecifiedSchedulingGroup ||
-         (wanted == kNearestSchedulingGroup && scheduling_group::CurrentWorker() == nullptr);
-}
-
-// A fiber without a context of its own gets its spawner's, `context`.
-void Inherit(FiberEntity* fiber, FiberExecutionContext* context) {
-  fiber->set_execution_context(base::RefPtr<FiberExecutionContext>(context).Leak());
-}
-
-// Dispatch makes the new fiber the next one on the caller's worker, so the caller must be a fiber of that group.
-bool CanDispatchTo(const SchedulingGroup* group) {
-  return scheduling_group::CurrentFiber() != nullptr && scheduling_group::CurrentGroup() == group;
-}
-
 }  // namespace
-
-SchedulingGroup* FindAnyGroup(const char* caller) {
-  SchedulingGroup* const group = scheduling_group::NextGroup();
-  if (WEFT_UNLIKELY(group == nullptr)) CheckMayRefuse(caller);
-  return group;
-}
 
 std::atomic<std::uint32_t> refusals{0};
 
@@ -107,6 +65,46 @@ void RefuseOutsiders(bool refuse) {
     refusals.fetch_and(~kOutsidersRefused, std::memory_order_relaxed);
   }
 }
+
+// --- Plan ---
+
+SchedulingGroup* FindAnyGroup(const char* caller) {
+  SchedulingGroup* const group = scheduling_group::NextGroup();
+  if (WEFT_UNLIKELY(group == nullptr)) CheckMayRefuse(caller);
+  return group;
+}
+
+namespace {
+
+// Smaller ones overflow in the first call into libc.
+constexpr std::size_t kMinStackSize = 16 * 1024;
+constexpr std::size_t kMaxStackSize = GroupStacks::kMaxStackSize;
+
+// nullptr: no runtime runs, or the caller's has ended. Aborts if there is one without such a group.
+SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
+  SchedulingGroup* const current = scheduling_group::CurrentGroup();
+  if (current != nullptr && current->stopping()) return nullptr;  // Left behind when its runtime ended.
+  if (wanted == kNearestSchedulingGroup && current != nullptr) return current;
+  if (current != nullptr && current->driven() && wanted == static_cast<std::size_t>(current->id())) return current;
+  const std::span<SchedulingGroup* const> groups = scheduling_group::AllGroups();
+  if (groups.empty()) {
+    if (current != nullptr && current->driven() && wanted == kUnspecifiedSchedulingGroup) return current;
+    CheckMayRefuse(caller);
+    return nullptr;
+  }
+  if (wanted == kNearestSchedulingGroup || wanted == kUnspecifiedSchedulingGroup) return scheduling_group::NextGroup();
+  WEFT_CHECK(wanted < groups.size(), caller, ": there is no scheduling group ", wanted, ", only 0 to ",
+             groups.size() - 1);
+  return groups[wanted];
+}
+
+// A plain thread has no nearest group.
+bool WantsAnyGroup(std::size_t wanted) {
+  return wanted == kUnspecifiedSchedulingGroup ||
+         (wanted == kNearestSchedulingGroup && scheduling_group::CurrentWorker() == nullptr);
+}
+
+}  // namespace
 
 void CheckStackSizes(const char* caller, const FiberAttributes& attributes) {
   WEFT_CHECK(attributes.stack_size == 0 || attributes.stack_size >= kMinStackSize, caller, ": a stack of ",
@@ -143,30 +141,21 @@ StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
 
 void ContextReference::Release() noexcept { static_cast<FiberExecutionContext*>(context_)->Release(); }
 
-bool NewFibers::Reserve(std::size_t count) noexcept {
-  try {
-    fibers_.reserve(count);
-  } catch (const std::exception&) {  // bad_alloc, length_error
-    return false;
-  }
-  return true;
+// --- Push ---
+
+namespace {
+
+// A fiber without a context of its own gets its spawner's, `context`.
+void Inherit(FiberEntity* fiber, FiberExecutionContext* context) {
+  fiber->set_execution_context(base::RefPtr<FiberExecutionContext>(context).Leak());
 }
 
-void NewFibers::DiscardAll() noexcept {
-  for (FiberEntity* fiber : fibers_) DiscardFiber(fiber);
-  fibers_.clear();
+// Dispatch makes the new fiber the next one on the caller's worker, so the caller must be a fiber of that group.
+bool CanDispatchTo(const SchedulingGroup* group) {
+  return scheduling_group::CurrentFiber() != nullptr && scheduling_group::CurrentGroup() == group;
 }
 
-bool NewFibers::Submit(const StartPlan& plan) {
-  auto* context = static_cast<FiberExecutionContext*>(plan.options.execution_context);
-  if (WEFT_LIKELY(context == nullptr)) context = FiberExecutionContext::Current();
-  if (WEFT_UNLIKELY(context != nullptr)) {
-    for (FiberEntity* fiber : fibers_) Inherit(fiber, context);
-  }
-  if (!plan.group->StartBatch(fibers_.data(), fibers_.size())) return false;
-  fibers_.clear();
-  return true;
-}
+}  // namespace
 
 bool SubmitPlain(SchedulingGroup* group, FiberEntity* fiber) {
   if (WEFT_UNLIKELY(fiber == nullptr)) return false;
@@ -195,6 +184,33 @@ bool Submit(StartPlan& plan, FiberEntity* fiber) {
   DiscardFiber(fiber);
   return false;
 }
+
+bool NewFibers::Reserve(std::size_t count) noexcept {
+  try {
+    fibers_.reserve(count);
+  } catch (const std::exception&) {  // bad_alloc, length_error
+    return false;
+  }
+  return true;
+}
+
+void NewFibers::DiscardAll() noexcept {
+  for (FiberEntity* fiber : fibers_) DiscardFiber(fiber);
+  fibers_.clear();
+}
+
+bool NewFibers::Submit(const StartPlan& plan) {
+  auto* context = static_cast<FiberExecutionContext*>(plan.options.execution_context);
+  if (WEFT_LIKELY(context == nullptr)) context = FiberExecutionContext::Current();
+  if (WEFT_UNLIKELY(context != nullptr)) {
+    for (FiberEntity* fiber : fibers_) Inherit(fiber, context);
+  }
+  if (!plan.group->StartBatch(fibers_.data(), fibers_.size())) return false;
+  fibers_.clear();
+  return true;
+}
+
+// --- A start that was refused, or cannot be ---
 
 void ParkForGoodIfGroupStops() {
   const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();

@@ -3,8 +3,11 @@
 //
 // How a fiber gets started: what Fiber, StartFiberDetached and BatchStartFiberDetached have in common.
 //
-// A start is three steps: PlanStart decides where the fiber goes, before its callable is touched;
-// scheduling_group::NewFiber makes it; Submit hands it to its group, or takes it back if the group refuses.
+// A start is three steps. The shortest way, StartPlain(), has no plan to keep; with attributes, Start():
+//
+//   plan   GroupFor(), PlanStart()           where the fiber goes, or that it is refused; its callable is untouched
+//   make   NewFiber() (fiber_factory.h)      the control block, with options and callable
+//   push   SubmitPlain(), Submit()           hands it to its group, or takes it back if the group refuses
 //
 // Invariants
 //   ST1  a callable is run once, or its start returned false or threw and it has not run; never both, never neither.

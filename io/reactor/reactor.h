@@ -19,7 +19,7 @@
 //        (SchedulingGroup::kPollEvery). Nor the reverse: a fiber that is woken queues behind the ready ones.
 //   RE4  A forked child never touches its parent's engine, since it shares epoll's registrations with the parent. So it
 //        may close its copies of descriptors, as destructors do at exit(). If it may start a runtime, its groups make
-//        engines of their own (RT6 in fiber/runtime/retired_groups.h).
+//        engines of their own (RT6 in fiber/runtime/runtime_instance.h).
 // Rejected: io_uring, see docs/decisions/015.
 #ifndef WEFT_IO_REACTOR_REACTOR_H_
 #define WEFT_IO_REACTOR_REACTOR_H_

@@ -16,7 +16,6 @@
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/future.h"
-#include "weft/fiber/future_utility.h"
 #include "weft/fiber/testing.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_event.h"

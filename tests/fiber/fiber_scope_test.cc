@@ -15,9 +15,8 @@
 #include <vector>
 
 #include "weft/fiber/execution_context.h"
-#include "weft/fiber/fiber_hooks.h"
+#include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_local.h"
-#include "weft/fiber/find_fiber.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"

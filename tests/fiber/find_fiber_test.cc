@@ -1,8 +1,6 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/fiber/find_fiber.h"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -15,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/fiber_task.h"
 #include "weft/fiber/testing.h"

@@ -16,7 +16,6 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/fiber_task.h"
-#include "weft/fiber/find_fiber.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "weft/base/fiber_clock.h"
-#include "weft/fiber/find_fiber.h"
+#include "weft/fiber/fiber.h"
 #include "weft/fiber/test_clock.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"

@@ -34,8 +34,8 @@ EXCEPTIONS = {"fiber/async.h": {"detail::FiberProcedure"},
               "fiber/fiber.h": {"detail::FiberProcedure", "detail::StartProcedure"},
               "fiber/fiber_scope.h": {"detail::StartProcedure"},
               "fiber/fiber_task.h": {"detail::StartProcedure"},
-              "fiber/select.h": {"synchronization::DoNothing"},  # a default, as below
-              "fiber/wait_any.h": {"detail::AwaitedRange", "detail::WaitAnyArguments"},
+              "fiber/select.h": {"detail::AwaitedRange", "detail::WaitAnyArguments",
+                                 "synchronization::DoNothing"},  # the last is a default, as below
               "sync/select.h": {"synchronization::DoNothing"},
               "io/select.h": {"synchronization::DoNothing"},
               "io/fiber_blocking.h": {"detail::LimitedResult"},

@@ -3,16 +3,14 @@
 //
 // fiber/future/future_core.{h,cc} through all interleavings: a result is written once and seen by whoever is told of
 // it; a callback is run once or taken back; a waiter that gives up leaves its stack only when nobody has its callback;
-// the state may go away with the last of its two owners; a selection (future_case.{h,cc}) takes one of two that come
-// together, and leaves nothing behind. The scheduler, the timers and the spin lock are those of
-// tests/model/stubs.
+// the state may go away with the last of its two owners; a selection takes one of two that come together, and leaves
+// nothing behind. The scheduler, the timers and the spin lock are those of tests/model/stubs.
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <utility>
 
 #include "weft/base/ref_ptr.h"
-#include "weft/fiber/future/future_case.h"
 #include "weft/fiber/future/future_core.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/select.h"

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// fiber/start/join_edge.h through all interleavings: of fibers that close a cycle at the same time at least one finds
+// fiber/start/join_state.h through all interleavings: of fibers that close a cycle at the same time at least one finds
 // it (JE1); who follows an edge that is being cleared gets a living target or none (JE2).
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "weft/base/ref_ptr.h"
-#include "weft/fiber/start/join_edge.h"
+#include "weft/fiber/start/join_state.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::fiber::detail {

@@ -30,7 +30,6 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_limiter.h"
 #include "weft/fiber/fiber_local.h"
-#include "weft/fiber/find_fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/fiber_blocking.h"
@@ -120,7 +119,7 @@ inline const auto& AnyTimeCalls() {
                     CountStart(fiber.has_value());
                     if (fiber.has_value()) fiber->Join();
                   }},
-      // fiber/find_fiber.h, fiber/async.h
+      // FindFiber(), fiber/async.h
       AnyTimeCall{"FindFiber and Join",
                   [] {
                     auto id = std::make_shared<std::atomic<std::uint64_t>>(0);  // 0: it has not begun

@@ -51,7 +51,7 @@ namespace weft::timer {
 class TimerWorker;
 
 // Fires the timers of TimerWorkers in their threads' stead, by RunDueFor(): a test clock
-// (fiber/runtime/test_clock_driver.h).
+// (fiber/test_clock.cc).
 class TimerDriver {
  public:
   // nullptr: there is none. It changes only while no runtime runs, and in a forked child.

@@ -3,4 +3,14 @@
 
 // What the samples of the header of this name use: see ../../compile_samples.py.
 
+#include <vector>
+
+#include "weft/fiber/async.h"
 #include "weft/fiber/fiber.h"
+
+struct User {};
+struct Stock {};
+struct Reply {};
+User AskUser();
+Stock AskStock();
+std::vector<Future<Reply>> AskAllReplicas();

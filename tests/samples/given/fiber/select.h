@@ -7,4 +7,7 @@ FiberTask<int>& task = *static_cast<FiberTask<int>*>(nullptr);
 Fiber& fiber = *static_cast<Fiber*>(nullptr);
 Future<int>& future = *static_cast<Future<int>*>(nullptr);
 FiberEvent& stop = *static_cast<FiberEvent*>(nullptr);
+struct Reply {};
+std::vector<FiberTask<Reply>> AskAll();
 void Use(int result);
+void Use(Reply reply);

@@ -1,10 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/fiber/start/child_group.h"
-
-#include "weft/fiber/exception.h"
-#include "weft/sync/fiber_cancelled.h"
+#include "weft/fiber/collect.h"
 
 namespace weft::fiber::detail {
 
