@@ -9,7 +9,7 @@
 #include "weft/base/deadline.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/worker/current_worker.h"
-#include "weft/timer/worker/fire_context.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/worker/timer_worker.h"
 
 namespace weft::testing {

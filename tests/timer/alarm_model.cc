@@ -16,7 +16,7 @@
 #include "weft/base/thread/atomic.h"
 #include "weft/tests/testing/interleave.h"
 #include "weft/timer/callback/alarm.h"
-#include "weft/timer/queue/tick.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/worker/housekeeping.h"
 
 namespace weft::timer {

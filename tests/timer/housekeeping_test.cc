@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "weft/timer/callback/alarm.h"
-#include "weft/timer/queue/tick.h"
+#include "weft/timer/queue/timer_node.h"
 
 namespace weft::timer {
 namespace {

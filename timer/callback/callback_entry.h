@@ -17,8 +17,8 @@
 #include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/base/thread/thread_annotations.h"
-#include "weft/timer/queue/tick.h"
 #include "weft/timer/queue/timer_entry.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_shard.h"
 #include "weft/timer/queue/timer_slab.h"
 

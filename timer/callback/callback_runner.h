@@ -24,8 +24,8 @@
 #include "weft/base/time/clock.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/timer/queue/timer_entry.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_queue.h"
-#include "weft/timer/worker/fire_context.h"
 #include "weft/timer/worker/retry_pace.h"
 
 namespace weft::timer {

@@ -12,7 +12,7 @@
 #include <cstddef>
 
 #include "weft/base/report/check.h"
-#include "weft/timer/queue/tick.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_queue.h"
 
 namespace weft::timer {

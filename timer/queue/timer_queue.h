@@ -41,7 +41,6 @@
 
 #include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
-#include "weft/timer/queue/tick.h"
 #include "weft/timer/queue/timer_node.h"
 
 namespace weft::timer {

@@ -30,7 +30,7 @@
 #include "weft/base/time/test_time.h"
 #include "weft/timer/callback/alarm.h"
 #include "weft/timer/queue/exact_queue.h"
-#include "weft/timer/queue/tick.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_queue.h"
 #include "weft/timer/queue/timer_slab.h"
 #include "weft/timer/worker/housekeeping.h"

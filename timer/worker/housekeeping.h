@@ -30,7 +30,7 @@
 
 #include "weft/base/thread/atomic.h"
 #include "weft/timer/callback/alarm.h"
-#include "weft/timer/queue/tick.h"
+#include "weft/timer/queue/timer_node.h"
 
 namespace weft::timer {
 

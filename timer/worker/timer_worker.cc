@@ -26,8 +26,8 @@
 #include "weft/scheduling_group/worker/worker_life.h"
 #include "weft/timer/callback/callback_entry.h"
 #include "weft/timer/callback/callback_timer.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_shard.h"
-#include "weft/timer/worker/fire_context.h"
 
 namespace weft::timer {
 namespace {

@@ -11,7 +11,7 @@
 // and a full shard does not hold up the others.
 //
 // Invariants
-//   TW1  No timer fires before its deadline (TK1 in tick.h, TQ3 in timer_queue.h).
+//   TW1  No timer fires before its deadline (TK1 in timer_node.h, TQ3 in timer_queue.h).
 //   TW2  No timer is forgotten: its shard's next() is never later than it (SH1), and the thread sleeps no longer than
 //        the earliest next() (AL1). Arming costs a system call only if the thread would wake up too late.
 //   TW3  With nothing armed and nothing to trim, the thread sleeps without a limit.
@@ -43,7 +43,7 @@
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/timer/callback/callback_runner.h"
 #include "weft/timer/queue/shard_set.h"
-#include "weft/timer/queue/tick.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_queue.h"
 
 namespace weft::timer {
