@@ -46,7 +46,6 @@
 #include "weft/base/time/clocks.h"
 #include "weft/base/time/saturating_nanoseconds.h"
 #include "weft/timer/callback/callback_timer.h"
-#include "weft/timer/callback/callback_type.h"
 
 namespace weft {
 

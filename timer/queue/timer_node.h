@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A timer as its owner has it: when it is due (Tick), its node (TimerNode), and what it may ask for when it fires
-// (FireContext). The queue of nodes is timer_queue.h.
+// A timer as its owner has it: when it is due (Tick), its node (TimerNode), what it may ask for when it fires
+// (FireContext), and the most frequent one: a fiber's time-out (TimeOut). The queue of nodes is timer_queue.h.
 //
 // Tick n begins n * 2^15 ns (32.8 us) after the steady clock's epoch.
 //
@@ -23,6 +23,7 @@
 
 #include "weft/base/fiber_clock.h"
 #include "weft/base/report/check.h"
+#include "weft/base/thread/atomic.h"
 #include "weft/base/time/clocks.h"
 
 namespace weft::scheduling_group {
@@ -143,6 +144,36 @@ class FireContext {
   scheduling_group::FiberEntity* ready_[kCapacity];
   TimerEntry* entries_[kCapacity];
   DeferredTimer* deferred_[kCapacity];
+};
+
+// The time-out of a fiber's wait. It lies in the fiber's entity (FiberEntity::wait_storage()), which the timer thread
+// touches anyhow to wake the fiber. It ends the wait by the wait's decision word alone (sync/wait/wait_state.h): the
+// wait itself, on the fiber's stack, is a page of cold memory.
+struct TimeOut : WaitTimer {
+  // `decision` holds `undecided`, which is not null, until somebody has ended the wait.
+  TimeOut(scheduling_group::FiberEntity* the_fiber, base::Atomic<void*>* decision, void* undecided) noexcept
+      : word(decision), wait(undecided), fiber(the_fiber) {
+    fire = &Fire;
+  }
+
+  static void Fire(TimerNode* node, FireContext* context) {
+    auto* self = static_cast<TimeOut*>(node);
+    void* undecided = self->wait;
+    // relaxed: it carries nothing; what is used below it has of its own.
+    if (!self->word->compare_exchange_strong(undecided, nullptr, std::memory_order_relaxed,
+                                             std::memory_order_relaxed)) {
+      return;
+    }
+    self->wait = nullptr;  // The wake publishes this to the owner.
+    context->Ready(self->fiber);
+  }
+
+  // The owner, after its wake.
+  bool has_ended_the_wait() const noexcept { return wait == nullptr; }
+
+  base::Atomic<void*>* const word;
+  void* wait;
+  scheduling_group::FiberEntity* const fiber;
 };
 
 }  // namespace weft::timer

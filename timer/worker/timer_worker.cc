@@ -24,7 +24,7 @@
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/scheduling_group/worker/thread_may_wait.h"
 #include "weft/scheduling_group/worker/worker_life.h"
-#include "weft/timer/callback/callback_entry.h"
+#include "weft/timer/callback/callback_runner.h"
 #include "weft/timer/callback/callback_timer.h"
 #include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_shard.h"
