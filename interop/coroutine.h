@@ -93,7 +93,7 @@
 #include "weft/interop/coroutine/coroutine_waits.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

@@ -20,7 +20,7 @@
 #include "weft/io/reactor/descriptor_calls.h"
 #include "weft/io/socket/socket.h"
 #include "weft/io/socket/socket_file.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::io {
 

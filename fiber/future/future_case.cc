@@ -3,7 +3,7 @@
 
 #include "weft/fiber/future/future_case.h"
 
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::fiber::detail {
 

@@ -15,7 +15,7 @@
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/scheduling_group/worker/thread_may_wait.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::fiber::detail {
 namespace {

@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "weft/io/io_result.h"
-#include "weft/sync/wait/wait_access.h"
 #include "weft/sync/wait/wait_queue.h"
 
 namespace weft::io {

@@ -8,7 +8,7 @@
 #include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::synchronization {
 
