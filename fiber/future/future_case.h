@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FutureCase: a Future as a case of a Select() (sync/select/selection.h).
+// FutureCase: a Future as a case of a Select() (sync/select.h).
 //
 // Its callback (future_core.h) is the notifier. It claims the selection as others do, but there is no list and no lock:
 //
@@ -23,7 +23,7 @@
 
 #include "weft/fiber/future/future_core.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/select/selection.h"
+#include "weft/sync/select.h"
 
 namespace weft::fiber::detail {
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FdCase: a descriptor of others as a case of a Select() (sync/select/selection.h). Users get it by io/select.h. Its
+// FdCase: a descriptor of others as a case of a Select() (sync/select.h). Users get it by io/select.h. Its
 // functions are in wait_fd.cc: it is a wait of WaitFd(), and from Enter() to Leave() or Notified() counted as one
 // (WF4). Another waiter's event, which wakes all, begins the selection anew.
 #ifndef WEFT_IO_SELECT_FD_CASE_H_
@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "weft/io/io_result.h"
-#include "weft/sync/select/selection.h"
+#include "weft/sync/select.h"
 
 namespace weft::io {
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// SlotCase: a socket of Weft as a case of a Select() (sync/select/selection.h). Users get it by io/select.h.
+// SlotCase: a socket of Weft as a case of a Select() (sync/select.h). Users get it by io/select.h.
 //
 // An event is a hint (event_handler.h), and more than one may read. So the case is taken only when poll(2) says that it
 // is ready, and a notification that turns out to be none begins the selection anew.
@@ -19,7 +19,7 @@
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_stream.h"
 #include "weft/io/udp_socket.h"
-#include "weft/sync/select/selection.h"
+#include "weft/sync/select.h"
 
 namespace weft::io {
 

@@ -1,12 +1,12 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// sync/select/selection.{h,cc} with the cases of a channel (sync/select.h), of sockets (io/select/select_case.{h,cc})
-// and of other descriptors (io/select/fd_case.h, io/wait_fd.cc), through all interleavings: items against hints,
-// closures and cancellations. An item is taken or left in its channel (SL4), no round remembers what another has seen
-// (SL6), a number is closed when its socket is (SCA1), and a closure ends waits for a descriptor (WF3), whether it is
-// selected or not. The kernel never says that a descriptor is ready, so each event is a hint. The scheduler, the timers
-// and the locks are those of tests/model/stubs.
+// sync/select.{h,cc} with the cases of a channel, of sockets (io/select/select_case.{h,cc}) and of other descriptors
+// (io/select/fd_case.h, io/wait_fd.cc), through all interleavings: items against hints, closures and cancellations. An
+// item is taken or left in its channel (SL4), no round remembers what another has seen (SL6), a number is closed when
+// its socket is (SCA1), and a closure ends waits for a descriptor (WF3), whether it is selected or not. The kernel
+// never says that a descriptor is ready, so each event is a hint. The scheduler, the timers and the locks are those of
+// tests/model/stubs.
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -28,7 +28,6 @@
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/select.h"
-#include "weft/sync/select/selection.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
 

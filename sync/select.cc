@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/sync/select/selection.h"
+#include "weft/sync/select.h"
 
 #include <atomic>
 
