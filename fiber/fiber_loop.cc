@@ -9,7 +9,7 @@
 #include "weft/fiber/start/start_fiber.h"
 #include "weft/scheduling_group/fiber/fiber_factory.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

@@ -44,7 +44,7 @@
 #include "weft/scheduling_group/group/driven_groups.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/worker/current_worker.h"
-#include "weft/timer/queue/shard_set.h"
+#include "weft/timer/queue/timer_shard.h"
 
 namespace weft::fiber {
 

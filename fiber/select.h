@@ -61,7 +61,6 @@
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/sync/select.h"
-#include "weft/sync/select/selection.h"
 
 namespace weft {
 

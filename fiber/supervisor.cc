@@ -12,7 +12,7 @@
 #include "weft/base/report/log.h"
 #include "weft/fiber/exception.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

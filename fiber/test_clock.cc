@@ -45,7 +45,7 @@
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 #include "weft/timer/worker/timer_worker.h"
 
 namespace weft::fiber {

@@ -92,7 +92,7 @@
 #include "weft/interop/coroutine/awaiting.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

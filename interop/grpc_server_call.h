@@ -54,7 +54,7 @@
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::interop {
 

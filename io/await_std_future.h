@@ -43,7 +43,7 @@
 #include "weft/io/fiber_blocking.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

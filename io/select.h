@@ -41,7 +41,6 @@
 #include "weft/io/udp_socket.h"
 #include "weft/io/wait_fd.h"
 #include "weft/sync/select.h"
-#include "weft/sync/select/selection.h"
 
 namespace weft::io {
 

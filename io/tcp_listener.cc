@@ -19,7 +19,7 @@
 #include "weft/base/report/log.h"
 #include "weft/io/reactor/descriptor.h"
 #include "weft/io/socket/socket.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::io {
 

@@ -20,7 +20,7 @@
 
 #include "weft/base/deadline.h"
 #include "weft/io/io_result.h"
-#include "weft/sync/select/selection.h"
+#include "weft/sync/select.h"
 
 namespace weft::io {
 

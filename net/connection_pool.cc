@@ -15,7 +15,7 @@
 #include "weft/io/reactor/poll_until.h"
 #include "weft/sync/fiber_mutex.h"
 #include "weft/sync/fiber_semaphore.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::io {
 namespace {

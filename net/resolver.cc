@@ -26,7 +26,6 @@
 #include "weft/io/io_result.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_mutex.h"
-#include "weft/sync/wait/wait_access.h"
 #include "weft/sync/wait/wait_queue.h"
 
 namespace weft::io {

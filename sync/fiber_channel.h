@@ -61,7 +61,6 @@
 #include "weft/sync/channel_result.h"
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_mutex.h"
-#include "weft/sync/wait/wait_access.h"
 #include "weft/sync/wait/wait_queue.h"
 
 namespace weft {

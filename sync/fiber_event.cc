@@ -4,7 +4,7 @@
 #include "weft/sync/fiber_event.h"
 
 #include "weft/base/thread/cpu.h"
-#include "weft/sync/wait/sole_wait.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

@@ -41,7 +41,6 @@
 #include "weft/base/thread/cpu.h"
 #include "weft/scheduling_group/worker/time_slice.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/wait/wait_access.h"
 #include "weft/sync/wait/wait_queue.h"
 
 namespace weft {

@@ -37,7 +37,6 @@
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_condition_variable.h"  // Not needed here: who includes tRPC-Cpp's fiber_latch.h gets both.
 #include "weft/sync/fiber_mutex.h"
-#include "weft/sync/wait/wait_access.h"
 #include "weft/sync/wait/wait_queue.h"
 
 namespace weft {

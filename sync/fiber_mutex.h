@@ -2,10 +2,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FiberMutex: mutual exclusion for fibers and threads. 24 bytes; uncontended, one read-modify-write each way.
+// FiberTimedMutex, below: the same with time-outs, and without an owner.
 //
 // Who may call: any fiber and any thread, before, during and after the runtime. lock() may switch (a thread: block);
 // try_lock() and unlock() never do. Not recursive: an owner that calls lock() again ends the process, with a message.
-// The fiber (thread) that locked it must unlock it: debug builds check this. (FiberTimedMutex has no owner.)
+// The fiber (thread) that locked it must unlock it: debug builds check this.
 // Memory ordering: what an owner did before unlock() is visible to the next owner after its lock() or try_lock().
 // Lifetime: may be destroyed when nobody owns it or waits for it; by the last owner as soon as its unlock() has
 // returned, even if an earlier owner is still inside unlock() (MX5).
@@ -202,6 +203,42 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
 };
 
 static_assert(sizeof(FiberMutex) == 24);
+
+// A FiberMutex that one may stop waiting for, and that has no owner. All else that is said above holds here, too.
+//
+// No owner, as in tRPC-Cpp: any fiber or thread may unlock it. A holder that locks again waits until another unlocks
+// it, or until its time is over. The mutex may be destroyed while it is locked, but not while somebody waits for it.
+//
+// try_lock_for(), try_lock_until(): as the standard's (base/deadline.h). May switch (a thread: block). False: the
+// deadline passed. A deadline that has passed already makes one attempt. A waiter whose deadline passes while it is
+// being woken takes the mutex if it is free then (true, a little late). The mutex must live until the call returns: the
+// waiter itself leaves the queue (WS5). The time-out touches the fiber's entity and its decision word only (WQ4).
+class WEFT_CAPABILITY("FiberTimedMutex") FiberTimedMutex : private FiberMutex {
+ public:
+  constexpr FiberTimedMutex() = default;
+  FiberTimedMutex(const FiberTimedMutex&) = delete;
+  FiberTimedMutex& operator=(const FiberTimedMutex&) = delete;
+  ~FiberTimedMutex() { ForgetTheLock(); }
+
+  void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    scheduling_group::YieldIfSliceIsOver();
+    static_cast<void>(LockUntil(Deadline::None(), kNoOwner));
+  }
+  [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS { return TakeFree(kNoOwner); }
+  void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS { UnlockAs(kNoOwner); }
+
+  template <class Rep, class Period>
+  [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout)
+      WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    scheduling_group::YieldIfSliceIsOver();
+    return try_lock() || LockUntil(Deadline(timeout), kNoOwner);
+  }
+
+  [[nodiscard]] bool try_lock_until(Deadline deadline) WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
+    scheduling_group::YieldIfSliceIsOver();
+    return LockUntil(deadline, kNoOwner);
+  }
+};
 
 }  // namespace weft
 

@@ -5,7 +5,7 @@
 
 #include <mutex>
 
-#include "weft/sync/wait/sole_wait.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 

@@ -43,7 +43,6 @@
 #include "weft/base/time/clock.h"
 #include "weft/scheduling_group/worker/time_slice.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/wait/wait_access.h"
 #include "weft/sync/wait/wait_queue.h"
 
 namespace weft {

@@ -45,7 +45,6 @@
 #include "weft/base/report/check.h"
 #include "weft/base/time/clock.h"
 #include "weft/timer/callback/callback_timer.h"
-#include "weft/timer/callback/callback_type.h"
 
 namespace weft {
 

@@ -4,7 +4,7 @@
 #include "weft/fiber/future/future_core.h"
 
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::fiber::detail {
 

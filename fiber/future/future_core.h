@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // FutureCore: the word by which a Promise and its Future meet; FutureCallback: what the Future's side leaves there; and
-// FutureCase: a Future as a case of a Select() (sync/select/selection.h).
+// FutureCase: a Future as a case of a Select() (sync/select.h).
 //
 // The result itself lies in the class derived from it (future_state.h), which only its resolver writes, between Claim()
 // and Publish(). One word says how far that is and who wants to know:
@@ -52,7 +52,7 @@
 #include "weft/base/report/check.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/select/selection.h"
+#include "weft/sync/select.h"
 
 namespace weft::fiber::detail {
 

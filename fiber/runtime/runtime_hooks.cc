@@ -21,7 +21,7 @@
 #include "weft/fiber/runtime/unfinished_fibers.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/worker/current_worker.h"
-#include "weft/timer/callback/callback_entry.h"
+#include "weft/timer/callback/callback_timer.h"
 
 namespace weft::fiber::detail {
 

@@ -12,7 +12,7 @@
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::fiber::detail {
 

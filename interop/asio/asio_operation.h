@@ -58,7 +58,7 @@
 
 #include "weft/base/thread/atomic.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::interop::detail {
 

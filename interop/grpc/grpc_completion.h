@@ -46,7 +46,7 @@
 #include "weft/base/report/check.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::interop::detail {
 

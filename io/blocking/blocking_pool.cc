@@ -16,7 +16,7 @@
 #include "weft/base/report/log.h"
 #include "weft/base/time/test_time.h"
 #include "weft/numa/memory/affinity.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 // Last: errno follows a fiber.
 #include "weft/context/switch_safe_errno.h"

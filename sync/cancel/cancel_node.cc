@@ -14,7 +14,7 @@
 #include "weft/scheduling_group/fiber/cancel_lock.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/sync/cancel/cancel_walk.h"
-#include "weft/sync/wait/interruptible.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::synchronization {
 

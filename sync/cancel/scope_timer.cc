@@ -8,8 +8,8 @@
 #include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/wait/wait_access.h"
-#include "weft/timer/worker/fire_context.h"
+#include "weft/sync/wait/wait_queue.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/worker/timer_worker.h"
 
 namespace weft::synchronization {

@@ -7,7 +7,7 @@
 // scopes of a batch with the fences of one (cancel_node.h).
 //
 // The thread may be late: the fiber in the scope looks at the clock, too, when the timer is armed and at each
-// cancellation point (interruptible.h). A scope that is cancelled, which it is for good, needs no timer.
+// cancellation point (wait_queue.h). A scope that is cancelled, which it is for good, needs no timer.
 //
 // Invariants
 //   CE1  Disarm() returns when the timer neither cancels nor will cancel: either it was armed still, or it has fired

@@ -24,26 +24,7 @@ namespace {
 // How many fibers WakeAll() collects for one wake-up pass: enough to share it, little on a fiber's stack.
 constexpr std::size_t kWakeBatch = 32;
 
-// A fiber's time-out. It lies in the entity, which the timer thread touches anyhow to wake the fiber (fiber_entity.h).
-struct TimeOut : timer::WaitTimer {
-  TimeOut(FiberEntity* the_fiber, WaitNode* the_wait) : word(the_wait->word()), wait(the_wait), fiber(the_fiber) {
-    fire = &Fire;
-  }
-
-  static void Fire(timer::TimerNode* node, timer::FireContext* context) {
-    auto* self = static_cast<TimeOut*>(node);
-    if (!WaitNode::ClaimUnseen(self->word, self->wait)) return;
-    self->wait = nullptr;  // The wake publishes this to the owner.
-    context->Ready(self->fiber);
-  }
-
-  // The owner, after its wake.
-  bool has_ended_the_wait() const noexcept { return wait == nullptr; }
-
-  WaitNode::DecisionWord* const word;
-  WaitNode* wait;
-  FiberEntity* const fiber;
-};
+using timer::TimeOut;
 static_assert(sizeof(TimeOut) <= FiberEntity::kWaitStorage);
 static_assert(std::is_trivially_destructible_v<TimeOut>, "what lies in a fiber's wait storage is not destroyed");
 
@@ -90,7 +71,7 @@ WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
     scheduling_group::ParkPrepared(fiber_);
     return result();
   }
-  auto* time_out = ::new (fiber_->wait_storage()) TimeOut(fiber_, this);
+  auto* time_out = ::new (fiber_->wait_storage()) TimeOut(fiber_, word(), this);
   // By the present group: the fiber may wake up in another.
   timer::TimerWorker* timers = timer::TimerWorker::Of(fiber_->group());
   // The timers of a group that has ended are gone, and a fiber that was left behind in it never goes on from here.

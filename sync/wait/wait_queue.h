@@ -33,27 +33,60 @@
 #ifndef WEFT_SYNC_WAIT_WAIT_QUEUE_H_
 #define WEFT_SYNC_WAIT_WAIT_QUEUE_H_
 
+#include <atomic>
 #include <cstdint>
 
 #include "weft/base/deadline.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/base/thread/thread_annotations.h"
 #include "weft/base/time/clock.h"
+#include "weft/scheduling_group/fiber/cancel_fence.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/worker/thread_parker.h"
-#include "weft/sync/wait/interruptible.h"
 #include "weft/sync/wait/wait_state.h"
 
 namespace weft::synchronization {
 
 using scheduling_group::FiberEntity;
 
+// Whether a wait is a cancellation point, and what may then end it.
+//
+// While an exception unwinds the stack a wait cannot throw. Then a function that returns nothing waits until it has
+// what it promises. One that returns a result can say that it has not, and does when a scope is cancelled that the
+// fiber has entered since the unwinding began: the limit of a destructor's ShieldedFor() (cancel_node.h).
+enum class Interruptible : std::uint8_t {
+  kNo,
+  kYes,     // its function returns nothing, or what it has waited for
+  kResult,  // its function returns a result that can say that the wait was in vain
+};
+
+// What the calling fiber asks before it waits: these four, of which two are defined in cancel_node.cc.
+
+// Whether the fiber's stack is being unwound, and its innermost scope was entered since that began.
+bool IsInScopeOfUnwinding(const FiberEntity* self) noexcept;
+
+// Whether the calling fiber's waits can be cancelled now. nullptr: a thread. One load for fibers outside of scopes.
+inline bool MayBeCancelled(const FiberEntity* self, Interruptible how) noexcept {
+  if (how == Interruptible::kNo || self == nullptr || !self->cancel_word.scoped()) return false;
+  if (WEFT_LIKELY(!scheduling_group::IsUnwinding())) return true;
+  return how == Interruptible::kResult && IsInScopeOfUnwinding(self);
+}
+
+// Cancels the scopes that count for the fiber and whose deadline has passed. True: there is one. Holding no lock.
+bool CancelLate(const FiberEntity* self) noexcept;
+
+// At a cancellation point of a fiber that may be cancelled: whether it is. Holding no lock.
+inline bool IsToEnd(const FiberEntity* self) noexcept {
+  return WEFT_UNLIKELY(self->cancel_word.pending_or_timed()) && (self->cancel_word.pending() || CancelLate(self));
+}
+
 // For destructors: destroying a primitive with waiters ends the process; the message names both. (They would wait for
 // ever, or touch what is no more.) `waiter`: nullptr for a thread. Returns if the process ends anyhow (exit.h).
 void FailWaitedFor(const char* primitive, const FiberEntity* waiter) noexcept;
 
-// What a waker wakes instead of a fiber or a thread: one that waits for several things (selection.h).
+// What a waker wakes instead of a fiber or a thread: one that waits for several things (select.h).
 struct WakeTarget {
   void (*wake)(WakeTarget* self) noexcept;
 };
@@ -130,8 +163,9 @@ class SoleWaiter {
   SoleWaiter(const SoleWaiter&) = delete;
   SoleWaiter& operator=(const SoleWaiter&) = delete;
 
-  // The owner, holding no lock (sole_wait.h). kNotPublished: Publish() said false. Place has, both with the `argument`
-  // given above, and running where the waiter's own code does not; they neither block nor switch:
+  // The owner, holding no lock. A template, so that the worker makes a waiter known in one call. kNotPublished:
+  // Publish() said false. Place has, both with the `argument` given above, and running where the waiter's own code does
+  // not; they neither block nor switch:
   //   static bool Publish(SoleWaiter*, void* argument) noexcept    puts it into its place, by a release after which it
   //                                                                touches it no more, and says true; or says false
   //   static bool Withdraw(SoleWaiter*, void* argument) noexcept   takes it out again, by an acquire; false: it is not
@@ -201,6 +235,60 @@ void YieldIfUnwinding() noexcept;
 // Lets others run: a fiber yields to fibers, a thread to threads.
 void YieldFiberOrThread() noexcept;
 
+template <class Place>
+WEFT_ALWAYS_INLINE SoleWaiter::Result SoleWaiter::Await(Interruptible interruptible) noexcept {
+  FiberEntity* const fiber = scheduling_group::CurrentFiber();
+  fiber_ = fiber;
+  if (fiber == nullptr) {
+    parker_.Prepare();
+    if (!Place::Publish(this, argument_)) return Result::kNotPublished;
+    AwaitAsThread();
+    return Result::kNotified;
+  }
+  result_ = Result::kNotified;
+  if (MayBeCancelled(fiber, interruptible)) {
+    AwaitCancellably<Place>(fiber);
+  } else {
+    scheduling_group::ParkAndPublish(fiber, &Publish<Place>, this);
+  }
+  return result_;
+}
+
+template <class Place>
+bool SoleWaiter::Publish(void* self) noexcept {
+  auto* const waiter = static_cast<SoleWaiter*>(self);
+  if (Place::Publish(waiter, waiter->argument_)) return true;
+  waiter->result_ = Result::kNotPublished;  // The owner still has it alone.
+  return false;
+}
+
+template <class Place>
+WEFT_ALWAYS_INLINE void SoleWaiter::AwaitCancellably(FiberEntity* fiber) noexcept {
+  if (IsToEnd(fiber)) {
+    YieldIfUnwinding();
+    result_ = Result::kInterrupted;
+    return;
+  }
+  withdraw_ = &Place::Withdraw;
+  // release: a canceller finds the waiter complete. Pairs with the acquire in TakenWait::Of().
+  fiber->current_wait.store(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(this) | kTag),
+                            std::memory_order_release);
+  scheduling_group::ParkAndPublish(fiber, &PublishCancellably<Place>, this);
+  fiber->current_wait.store(nullptr, std::memory_order_relaxed);  // The lock below orders it, if anything must.
+  scheduling_group::LightCancelFence();                           // SW2. Pairs with HeavyCancelFence() in Deliver().
+  if (WEFT_UNLIKELY(fiber->cancel_word.pending())) AwaitCanceller(fiber);
+}
+
+template <class Place>
+bool SoleWaiter::PublishCancellably(void* self) noexcept {
+  FiberEntity* const fiber = static_cast<SoleWaiter*>(self)->fiber_;
+  if (!Publish<Place>(self)) return false;
+  // From here on *self may be gone, and the fiber another one.
+  scheduling_group::LightCancelFence();  // SW1. Pairs with HeavyCancelFence() in Deliver().
+  if (WEFT_UNLIKELY(fiber->cancel_word.pending())) EndPendingWait(fiber);
+  return true;
+}
+
 class WEFT_CAPABILITY("WaitQueue") WaitQueue {
  public:
   constexpr WaitQueue() = default;
@@ -241,7 +329,7 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
   }
   [[nodiscard]] WaitResult Await(Waiter* waiter, Deadline deadline) noexcept WEFT_EXCLUDES(this);
 
-  // One of several waits (selection.h), which has begun. LeaveUnnotified() must follow, unless it was notified.
+  // One of several waits (select.h), which has begun. LeaveUnnotified() must follow, unless it was notified.
   void EnqueueShared(Waiter* waiter) noexcept WEFT_REQUIRES(this) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     waiters_.PushBack(waiter);
   }
@@ -278,6 +366,32 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
 };
 
 static_assert(sizeof(WaitQueue) == 16);
+
+// Waits of the primitives that do not throw, for the layers above and for what may not be cancelled.
+struct WaitAccess {
+  // kInterrupted: it was cancelled; CheckInterrupted() says so (kResult: CheckInterruptedWithResult()).
+  template <class Primitive>
+  [[nodiscard]] static WaitResult Wait(Primitive& primitive, Deadline deadline, Interruptible interruptible) noexcept {
+    return primitive.WaitHow(deadline, interruptible);
+  }
+
+  template <class Primitive>
+  static void WaitUncancelled(Primitive& primitive) noexcept {
+    static_cast<void>(primitive.WaitHow(Deadline::None(), Interruptible::kNo));
+  }
+  template <class Primitive>
+  [[nodiscard]] static bool WaitUncancelled(Primitive& primitive, Deadline deadline) noexcept {
+    return primitive.WaitHow(deadline, Interruptible::kNo) == WaitResult::kNotified;
+  }
+};
+
+// select.h
+template <class Primitive>
+class QueueCase;
+template <class T>
+class GetCase;
+template <class T>
+class PutCase;
 
 }  // namespace weft::synchronization
 

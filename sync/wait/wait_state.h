@@ -9,7 +9,7 @@
 // word, which holds the node's address as long as the wait is undecided:
 //
 //                Begin                 Claim(kNotified)      notifier, holding the lock of the list
-//      no wait --------> undecided --- ClaimUnseen(word)     time-out of a fiber: TimerWorker
+//      no wait --------> undecided --- timer::TimeOut        time-out of a fiber, by the timer thread
 //         ^              word = node   Claim(kTimedOut)      time-out of a thread: itself
 //         |                  |         ClaimFound(word, ...) canceller: knows only where the word is
 //         |                  |
@@ -99,13 +99,6 @@ class WaitNode {
     }
     result_ = how;  // The wake publishes it to the owner.
     return true;
-  }
-
-  // As Claim(), for one who keeps the result itself and does not touch the node: a fiber's time-out, for which the node
-  // is a page of cold memory. relaxed: it carries nothing; what the time-out then uses, it has of its own.
-  [[nodiscard]] static bool ClaimUnseen(DecisionWord* word, WaitNode* node) noexcept {
-    void* undecided = node;
-    return word->compare_exchange_strong(undecided, nullptr, std::memory_order_relaxed, std::memory_order_relaxed);
   }
 
   // A canceller, which knows only the word, and has read `*found` there: not null, and a node. True: it is decided, and

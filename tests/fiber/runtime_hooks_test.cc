@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "weft/scheduling_group/fiber/fiber_entity.h"
-#include "weft/timer/callback/callback_entry.h"
+#include "weft/timer/callback/callback_timer.h"
 
 namespace weft::fiber::detail {
 namespace {

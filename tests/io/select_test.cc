@@ -26,7 +26,7 @@
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/select/selection.h"
+#include "weft/sync/select.h"
 #include "weft/tests/io/io_fixture.h"
 #include "weft/tests/testing/scripted_case.h"
 

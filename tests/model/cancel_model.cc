@@ -3,12 +3,11 @@
 //
 // Cancellation through all interleavings: sync/cancel/cancel_node.{h,cc}, child_table.{h,cc}, the cancellable waits of
 // wait_queue.{h,cc}, the places of FiberEvent and FiberSemaphore from which a waiter is withdrawn, and selections of
-// the two (selection.{h,cc}), and overtaken_call.h. A cancellation against a notification, a time-out, another
-// cancellation, the entry and the end of a scope, the start and the end of a child, an exception from outside, a scope
-// that begins to cover its owner. A wait that is missed is a deadlock; what a wait that was notified may destroy is
-// destroyed. The scheduler, the timers and the spin lock are
-// those of tests/model/stubs. (But for selections waits say how they ended: no exception is in flight while the model
-// switches.)
+// the two (select.{h,cc}), and OvertakenCall (cancel_on_stop.h). A cancellation against a notification, a time-out,
+// another cancellation, the entry and the end of a scope, the start and the end of a child, an exception from outside,
+// a scope that begins to cover its owner. A wait that is missed is a deadlock; what a wait that was notified may
+// destroy is destroyed. The scheduler, the timers and the spin lock are those of tests/model/stubs. (But for selections
+// waits say how they ended: no exception is in flight while the model switches.)
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -16,12 +15,11 @@
 
 #include "weft/scheduling_group/fiber/cancel_lock.h"
 #include "weft/sync/cancel/cancel_node.h"
+#include "weft/sync/cancel_on_stop.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_semaphore.h"
 #include "weft/sync/select.h"
-#include "weft/sync/select/selection.h"
-#include "weft/sync/wait/overtaken_call.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
 

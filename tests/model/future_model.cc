@@ -14,7 +14,6 @@
 #include "weft/fiber/future/future_core.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/select.h"
-#include "weft/sync/select/selection.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
 

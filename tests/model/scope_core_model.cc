@@ -16,7 +16,7 @@
 #include "weft/scheduling_group/fiber/cancel_lock.h"
 #include "weft/sync/cancel/cancel_node.h"
 #include "weft/sync/fiber_event.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// sync/select/selection.{h,cc} with the cases of a channel (sync/select.h), of sockets (io/select.{h,cc}) and of other
+// sync/select.{h,cc} with the cases of a channel, of sockets (io/select.{h,cc}) and of other
 // descriptors (io/wait_fd.{h,cc}), through all interleavings: items against hints, closures and cancellations. An item
 // is taken or left in its channel (SL4), no round remembers what another has seen (SL6), a number is closed when its
 // socket is (SCA1), and a closure ends waits for a descriptor (WF3), whether it is selected or not. The kernel never
@@ -26,7 +26,6 @@
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_channel.h"
 #include "weft/sync/select.h"
-#include "weft/sync/select/selection.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
 

@@ -32,7 +32,6 @@
 #include "weft/sync/fiber_shared_mutex.h"
 #include "weft/sync/fiber_timed_mutex.h"
 #include "weft/sync/synchronized.h"
-#include "weft/sync/wait/wait_access.h"
 #include "weft/sync/wait/wait_queue.h"
 
 #include "testing/group_fixture.h"

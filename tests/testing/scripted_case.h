@@ -1,13 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// ScriptedCase: a case of a selection (sync/select/selection.h) that does in Enter() what the test says, and counts.
+// ScriptedCase: a case of a selection (sync/select.h) that does in Enter() what the test says, and counts.
 #ifndef WEFT_TESTS_TESTING_SCRIPTED_CASE_H_
 #define WEFT_TESTS_TESTING_SCRIPTED_CASE_H_
 
 #include <functional>
 
-#include "weft/sync/select/selection.h"
+#include "weft/sync/select.h"
 #include "weft/sync/wait/wait_queue.h"
 
 namespace weft::testing {

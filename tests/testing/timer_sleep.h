@@ -7,27 +7,23 @@
 #define WEFT_TESTS_TESTING_TIMER_SLEEP_H_
 
 #include "weft/base/deadline.h"
+#include "weft/base/thread/atomic.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/worker/current_worker.h"
-#include "weft/timer/worker/fire_context.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/worker/timer_worker.h"
 
 namespace weft::testing {
 
 // The running fiber. Returns at the deadline, never before, maybe on another thread.
 inline void TimerSleepUntil(Deadline deadline) {
-  struct Sleeper : timer::WaitTimer {
-    scheduling_group::FiberEntity* fiber;
-  };
-  Sleeper sleeper;
-  sleeper.fiber = scheduling_group::CurrentFiber();
-  sleeper.fire = [](timer::TimerNode* node, timer::FireContext* context) {
-    context->Ready(static_cast<Sleeper*>(node)->fiber);
-  };
-  scheduling_group::PrepareToPark(sleeper.fiber);
-  timer::TimerWorker::Of(sleeper.fiber->group())->Arm(&sleeper, deadline);
-  // The node fires before the wake and is not touched later: no need to disarm it.
-  scheduling_group::ParkPrepared(sleeper.fiber);
+  scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
+  base::Atomic<void*> undecided{self};
+  timer::TimeOut time_out(self, &undecided, self);
+  scheduling_group::PrepareToPark(self);
+  timer::TimerWorker::Of(self->group())->Arm(&time_out, deadline);
+  // It fires before the wake and is not touched later: no need to disarm it.
+  scheduling_group::ParkPrepared(self);
 }
 
 }  // namespace weft::testing

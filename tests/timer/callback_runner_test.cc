@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "weft/tests/timer/manual_shards.h"
-#include "weft/timer/callback/callback_entry.h"
 #include "weft/timer/fiber_timer.h"
 
 namespace weft::timer {

@@ -36,9 +36,8 @@
 #include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/tests/testing/timer_sleep.h"
-#include "weft/timer/callback/callback_entry.h"
 #include "weft/timer/callback/callback_runner.h"
-#include "weft/timer/queue/shard_set.h"
+#include "weft/timer/queue/timer_shard.h"
 #include "weft/timer/queue/timer_slab.h"
 #include "weft/timer/worker/timer_worker.h"
 

@@ -1,12 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/timer/worker/housekeeping.h"
-
 #include <gtest/gtest.h>
 
-#include "weft/timer/callback/alarm.h"
-#include "weft/timer/queue/tick.h"
+#include "weft/timer/queue/timer_node.h"
+#include "weft/timer/worker/alarm.h"
 
 namespace weft::timer {
 namespace {

@@ -11,11 +11,9 @@
 
 #include "weft/base/thread/spin_lock.h"
 #include "weft/timer/callback/callback_timer.h"
-#include "weft/timer/queue/shard_set.h"
-#include "weft/timer/queue/tick.h"
-#include "weft/timer/queue/timer_entry.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_shard.h"
-#include "weft/timer/worker/fire_context.h"
+#include "weft/timer/queue/timer_slab.h"
 
 #include "testing/manual_clock.h"
 

@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/timer/worker/retry_pace.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
+
+#include "weft/timer/callback/callback_runner.h"
 
 namespace weft::timer {
 namespace {

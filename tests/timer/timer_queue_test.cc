@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-#include "weft/timer/queue/tick.h"
+#include "weft/timer/queue/timer_node.h"
 
 namespace weft::timer {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "weft/base/thread/cpu.h"
-#include "weft/timer/queue/timer_entry.h"
+#include "weft/timer/callback/callback_timer.h"
 
 namespace weft::timer {
 namespace {

@@ -24,7 +24,7 @@
 #include "weft/base/time/clock.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/tests/testing/timer_sleep.h"
-#include "weft/timer/queue/tick.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_queue.h"
 
 #include "testing/group_fixture.h"

@@ -11,7 +11,9 @@
 #include "weft/base/report/log.h"
 #include "weft/base/time/clock.h"
 #include "weft/scheduling_group/fiber/fiber_factory.h"
-#include "weft/timer/callback/callback_entry.h"
+#include "weft/timer/callback/callback_timer.h"
+#include "weft/timer/queue/timer_node.h"
+#include "weft/timer/queue/timer_shard.h"
 
 namespace weft::timer {
 namespace {
@@ -116,14 +118,6 @@ FiberEntity* NewCallbackFiber(TimerEntry* entry, SchedulingGroup* group) {
 }
 
 }  // namespace
-
-void FireCallback(TimerNode* node, FireContext* context) {
-  auto* entry = static_cast<TimerEntry*>(node);
-  SetState(entry, TimerEntry::kFiring);
-  entry->tick = 0;  // It has no fiber yet.
-  entry->prev = nullptr;
-  context->Run(entry);
-}
 
 void CallbackRunner::RunDue(TimerEntry* const* entries, std::size_t count) {
   FiberEntity* fibers[FireContext::kCapacity];

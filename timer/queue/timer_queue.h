@@ -26,7 +26,8 @@
 //        one tick keep the order in which they were added, unless one was added as far and another as near.
 //   TQ4  Add, Remove: constant time, no allocation. Advance: touches at most `budget` nodes, so that a lock around it
 //        is held briefly; the rest stays in its near slot or in the ring kRefile, and the next call goes on there.
-// Who may call: one thread at a time (a TimerShard holds it under its lock).
+// Who may call: one thread at a time (a TimerShard holds it under its lock). ExactQueue, below, takes its place under a
+// test clock.
 //
 // Rejected: 64 slots at the lowest level, too (a sleep of 100 ms is filed three times before it fires: 740 ns per
 // sleeper instead of 110; bench/timer/timer_benchmark.cc, BM_Sleepers). A binary or 4-ary heap (20 levels of cache
@@ -35,13 +36,13 @@
 #ifndef WEFT_TIMER_QUEUE_TIMER_QUEUE_H_
 #define WEFT_TIMER_QUEUE_TIMER_QUEUE_H_
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
-#include "weft/timer/queue/tick.h"
 #include "weft/timer/queue/timer_node.h"
 
 namespace weft::timer {
@@ -53,7 +54,7 @@ class TimerQueue {
       kMore,  // the budget is used up: call again
   };
 
-  explicit TimerQueue(Tick present = 0) noexcept;
+  explicit TimerQueue(Tick present = 0) noexcept : present_(std::min(present, kLastTick)) {}
   TimerQueue(const TimerQueue&) = delete;
   TimerQueue& operator=(const TimerQueue&) = delete;
 
@@ -188,6 +189,36 @@ class TimerQueue {
   TimerLink rings_[kRefile + 1];                 // a sentinel is valid only while its bit is set
 };
 
+inline TimerQueue::Slot TimerQueue::FirstNear() const noexcept {
+  if (near_words_in_use_ == 0) return {-1, kNever};
+  // Once around the wheel: the present's word from the present on, the words after it, those before it, then the rest
+  // of the present's word.
+  const int own = static_cast<int>(present_ % kNearSlots);
+  const int own_word = own / 64;
+  const std::uint64_t not_passed = in_use_[own_word] & (~std::uint64_t{0} << (own % 64));
+  int ring;
+  if (not_passed != 0) {
+    ring = own_word * 64 + std::countr_zero(not_passed);
+  } else {
+    const std::uint64_t after = near_words_in_use_ & (own_word == 63 ? 0 : ~std::uint64_t{0} << (own_word + 1));
+    const int word = std::countr_zero(after != 0 ? after : near_words_in_use_);
+    ring = word * 64 + std::countr_zero(in_use_[word]);
+  }
+  return {ring, present_ + static_cast<Tick>((ring - own) & (kNearSlots - 1))};
+}
+
+inline TimerQueue::Slot TimerQueue::FirstFar() const noexcept {
+  for (int level = 0; level < kFarLevels; ++level) {
+    const std::uint64_t in_use = in_use_[kFirstFar / 64 + level];
+    if (in_use == 0) continue;
+    const int slot = std::countr_zero(in_use);
+    const int shift = kNearBits + level * kFarBits;
+    const Tick above = present_ >> shift >> kFarBits << kFarBits << shift;
+    return {kFirstFar + level * kFarSlots + slot, above | (static_cast<Tick>(slot) << shift)};
+  }
+  return {-1, kNever};
+}
+
 template <class Sink>
 TimerQueue::Progress TimerQueue::Advance(Tick now, std::size_t budget, Sink&& sink) {
   if (now > kLastTick) now = kLastTick;
@@ -229,6 +260,118 @@ TimerQueue::Progress TimerQueue::Advance(Tick now, std::size_t budget, Sink&& si
   if (now > present_) present_ = now;
   return Progress::kDone;
 }
+
+WEFT_NOINLINE inline Tick TimerQueue::NextWakeup() const noexcept {
+  if (!RefilingDone()) return present_;
+  const Slot near = FirstNear();
+  const Slot far = FirstFar();
+  if (near.begin < far.begin || far.ring < 0) return near.begin;
+  const TimerLink* ring = &rings_[far.ring];
+  Tick earliest = near.begin;
+  int looked_at = 0;
+  for (const TimerLink* link = ring->next; link != ring; link = link->next) {
+    if (++looked_at > kExactWithin) return far.begin;
+    earliest = std::min(earliest, static_cast<const TimerNode*>(link)->tick);
+  }
+  return earliest;
+}
+
+inline TimerNode* TimerQueue::PopAny() noexcept {
+  int ring = kRefile;
+  if (RefilingDone()) {
+    ring = FirstNear().ring;
+    if (ring < 0) ring = FirstFar().ring;
+    if (ring < 0) return nullptr;
+  }
+  auto* node = static_cast<TimerNode*>(rings_[ring].next);
+  Remove(node);
+  return node;
+}
+
+WEFT_NOINLINE inline void TimerQueue::FetchAhead() noexcept {
+  fetched_until_ = present_ + kFetchTicks;
+  const TimerLink* at[kFetchTicks];
+  const TimerLink* end[kFetchTicks];
+  int lists = 0;
+  for (int i = 0; i < kFetchTicks; ++i) {
+    const auto ring = static_cast<std::size_t>((present_ + static_cast<Tick>(i)) % kNearSlots);
+    if ((in_use_[ring / 64] >> (ring % 64) & 1) == 0) continue;
+    end[lists] = &rings_[ring];
+    at[lists] = rings_[ring].next;
+    ++lists;
+  }
+  for (int step = 0; step < kFetchPerTick && lists > 0; ++step) {
+    for (int i = 0; i < lists;) {
+      __builtin_prefetch(at[i], 1);  // For writing, since it will be unlinked.
+      at[i] = at[i]->next;
+      if (at[i] != end[i]) {
+        ++i;
+      } else {
+        --lists;
+        at[i] = at[lists];
+        end[i] = end[lists];
+      }
+    }
+  }
+}
+
+inline void TimerQueue::TakeForRefiling(int ring) noexcept {
+  TimerLink* from = &rings_[ring];
+  TimerLink* to = &rings_[kRefile];
+  MarkUsed(kRefile);
+  to->next = from->next;
+  to->prev = from->prev;
+  to->next->prev = to;
+  to->prev->next = to;
+  MarkUnused(ring);
+}
+
+// The timers of a shard under a test clock: a ring in the order of deadlines, to the nanosecond, and of arming where
+// these are equal. So a test sees its very deadlines, in a fixed order; TimerQueue rounds to ticks (TQ3). Add()
+// searches from the back, a step for each node that is due later: for tests with thousands of timers at most.
+class ExactQueue {
+ public:
+  ExactQueue() = default;
+  ExactQueue(const ExactQueue&) = delete;
+  ExactQueue& operator=(const ExactQueue&) = delete;
+
+  // `node` is not linked.
+  void Add(TimerNode* node, Tick tick) noexcept {
+    WEFT_DCHECK(!node->linked(), "ExactQueue::Add: the node is linked already");
+    node->tick = tick;
+    TimerLink* before = ring_.prev;
+    while (before != &ring_ && static_cast<TimerNode*>(before)->tick > tick) before = before->prev;
+    node->prev = before;
+    node->next = before->next;
+    before->next->prev = node;
+    before->next = node;
+    ++size_;
+  }
+
+  // `node` is linked, here.
+  void Remove(TimerNode* node) noexcept {
+    node->next->prev = node->prev;
+    node->prev->next = node->next;
+    node->next = nullptr;
+    --size_;
+  }
+
+  // The first, taken out, if it is due; nullptr: none is.
+  TimerNode* PopDue(Tick now) noexcept {
+    if (First() > now || size_ == 0) return nullptr;
+    auto* node = static_cast<TimerNode*>(ring_.next);
+    Remove(node);
+    return node;
+  }
+
+  // When the first is due; kNever: there is none.
+  Tick First() const noexcept { return size_ == 0 ? kNever : static_cast<const TimerNode*>(ring_.next)->tick; }
+  std::size_t size() const noexcept { return size_; }
+
+ private:
+  TimerLink ring_{.next = &ring_, .prev = &ring_};
+  std::size_t size_ = 0;
+};
 
 }  // namespace weft::timer
 

@@ -1,10 +1,17 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// TimerShard: one lock, and the timers under it: a queue, and the memory of timers with callbacks.
+// The timers of a scheduling group, in shards. TimerShard: one lock, and the timers under it: a queue, and the memory
+// of timers with callbacks. ShardSet: a group's shards, and the alarm of its timer thread.
 //
-// A group's timers are spread over shards, one per worker and a few for other threads, so that setting and cancelling
-// mostly take an uncontended lock. Only the timer thread visits all (timer_worker.h).
+// A group has a shard per worker and kOutsideShards for all other threads, so that setting and cancelling mostly take
+// an uncontended lock. ShardOfCaller() gives any thread a shard for its timers: a worker its own shard of its group's
+// set, another thread one shard of one set, chosen by a number that the thread gets at its first call. Only the timer
+// thread visits all (timer_worker.h).
+//
+// Neither is ever destroyed: when its TimerWorker ends a set goes to a list of free sets, for the next runtime. So a
+// thread that still holds a timer's id, or announces a timer while the runtime stops, always finds live objects, and
+// the `shard` of a WaitTimer or chunk may be locked at any time.
 //
 // Invariants
 //   SH1  next() is never later than the queue needs: Add lowers it under the lock, and only the timer thread raises it,
@@ -14,7 +21,9 @@
 //        takes no timer with a callback. A closed one takes no node: a wait armed there is not linked and never fires.
 //   SH4  A shard that was opened under a test clock keeps its nodes in an ExactQueue, and next() is exact: it rises
 //        again when the first node is removed. A test clock moves time to it (TimerWorker::NextTimer).
-// Shards are never destroyed (shard_set.h), so the `shard` of a WaitTimer or chunk may be locked at any time.
+//   SS1  At most one set is registered for a group id, between Register() and Unregister().
+//   SS2  A free set is closed, and its queues are empty.
+// Any thread may call anything of a set, and of a shard what does not say otherwise.
 // Lock order: a leaf. Only TimerNode::fire is called under the lock.
 #ifndef WEFT_TIMER_QUEUE_TIMER_SHARD_H_
 #define WEFT_TIMER_QUEUE_TIMER_SHARD_H_
@@ -28,16 +37,13 @@
 #include "weft/base/thread/thread_annotations.h"
 #include "weft/base/time/clock.h"
 #include "weft/base/time/test_time.h"
-#include "weft/timer/callback/alarm.h"
-#include "weft/timer/queue/exact_queue.h"
-#include "weft/timer/queue/tick.h"
+#include "weft/scheduling_group/worker/current_worker.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_queue.h"
 #include "weft/timer/queue/timer_slab.h"
-#include "weft/timer/worker/housekeeping.h"
+#include "weft/timer/worker/alarm.h"
 
 namespace weft::timer {
-
-class TimerShard;
 
 // Two lines, since the processor fetches lines in pairs.
 class alignas(2 * base::kCacheLineSize) TimerShard {
@@ -203,6 +209,62 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   ExactQueue exact_queue_ WEFT_GUARDED_BY(lock);
   TimerQueue queue_ WEFT_GUARDED_BY(lock);
 };
+
+class ShardSet {
+ public:
+  // A power of two: threads are spread over these by number.
+  static constexpr unsigned kOutsideShards = 4;
+  static constexpr int kMaxGroups = 2048;
+
+  ShardSet(const ShardSet&) = delete;
+  ShardSet& operator=(const ShardSet&) = delete;
+
+  // An open set with shards for `workers` workers, on a NUMA node (-1: anywhere).
+  static ShardSet* Borrow(unsigned workers, int node, const base::Clock* clock);
+  // The set is closed and empty.
+  void GiveBack();
+  // Instead: a thread may use it for ever. It stays reachable, for checkers of leaks.
+  void Keep();
+
+  // Threads that ask from now on find it; to_all: threads of no group, too. `group_id` is below kMaxGroups.
+  void Register(int group_id, bool to_all = true);
+  void Unregister(int group_id);
+
+  Alarm& alarm() noexcept { return alarm_; }
+  Housekeeping& housekeeping() noexcept { return housekeeping_; }
+  unsigned size() const noexcept { return workers_ + kOutsideShards; }
+  TimerShard* shard(unsigned index) noexcept { return &shards_[index]; }
+
+  // The shard that the calling thread uses in this set.
+  TimerShard* ShardFor(const scheduling_group::WorkerBase* caller) noexcept {
+    if (WEFT_UNLIKELY(caller == nullptr)) return OutsideShard();
+    // A worker of another group may have a larger index; any shard will do.
+    return &shards_[caller->index < workers_ ? caller->index : 0];
+  }
+
+ private:
+  TimerShard* OutsideShard() noexcept;
+
+  ShardSet(unsigned workers, int node);
+
+  Alarm alarm_;
+  Housekeeping housekeeping_{&alarm_};
+  const unsigned workers_;
+  const int node_;
+  TimerShard* const shards_;
+  ShardSet* next_free_ = nullptr;
+};
+
+// In a forked child, where no set runs. Async-signal-safe.
+void ForgetShardSets() noexcept;
+
+// The shard in which the calling thread sets timers; `caller` is CurrentWorker(). nullptr: no runtime runs.
+TimerShard* ShardOfCaller(const scheduling_group::WorkerBase* caller) noexcept;
+
+// By a timer thread: it uses this set from now on; nullptr: it ends.
+WEFT_TLS_ACCESSOR void SetShardSetOfThread(ShardSet* set) noexcept;
+// The set of the calling timer thread; nullptr for other threads.
+WEFT_TLS_ACCESSOR ShardSet* ShardSetOfThread() noexcept;
 
 }  // namespace weft::timer
 

@@ -1,17 +1,47 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// TimerSlab: the memory of one shard's timer entries of one width.
+// Timers with callbacks (fiber_timer.h): TimerEntry, its id, and its memory, which is a shard's TimerSlab.
 //
-// A chunk has 2 MiB: a header, then 32764 narrow entries or 16382 wide ones. It has small pages: clearing a huge one
-// would stall the setter for 0.3 to 5 ms (bench/workload --workload=timers,timers_stall). It gets memory as it is used
-// up, 16 KiB at a time and without the shard's lock (WithoutMemory(), Populate()): no page fault happens under the
-// lock. Freed entries are used first, the last one first, then unused ones in the order of addresses. One chunk of each
-// slab stays warm.
+// A narrow entry has one cache line, a wide one two. Narrow is a timer that is not periodic, inherits no execution
+// context, and has a callable of at most 16 bytes.
+//
+//   line 0           links, fire, tick | generation and state | callback type | first 16 bytes of the callable
+//   line 1, if wide  40 bytes more of the callable | execution context | interval | exact time of the next expiry
+//
+// Most timers are narrow (a request's time-out captures an object and a number): see docs/decisions/017. The chunk of
+// an entry, not the entry, knows its shard.
+//
+// Ids. An id is (generation, place of the entry). Each use of an entry has a new generation, so an ended timer's id
+// matches nothing; a place that has used up all 2^36 is never used again (TimerSlab::Free). 0 is not an id.
+//
+// The state is guarded by the lock of the entry's shard, and changed by callback_timer.cc and callback_runner.cc only:
+//
+//          Create           Enable                due              its fiber begins
+//   kFree -------> kCreated -------> kArmed -------------> kFiring ------------------> kRunning
+//     ^               |              |  ^ ^  fiber refused |  |                         |  |
+//     |               | Kill    Kill |  | +----------------+  | killed                  |  |
+//     |               |              |  +---------------------|--------- periodic ------+  |
+//     |               v              v                        v                            |
+//     +------------- kEnding <-------+------------------------+--- one-shot, or killed ----+
+//
+//   kArmed    in the shard's queue, and only then
+//   kFiring   held by the timer thread, or by a fiber that has been started and has not run yet
+//   kRunning  the callback runs
+//   kEnding   the callback is being destroyed (or, before kCreated, constructed) without the lock; skipped if there is
+//             nothing to run
+//   From kFiring to kEnding `prev` heads the list of waiters for the end. In kFiring `tick` is the fiber that was
+//   started, or 0; from kRunning on it says which fiber or thread runs the callback.
+//
+// Memory. A shard has a slab for each width, a slab has chunks. A chunk has 2 MiB: a header, then 32764 narrow entries
+// or 16382 wide ones. It has small pages: clearing a huge one would stall the setter for 0.3 to 5 ms (bench/workload
+// --workload=timers,timers_stall). It gets memory as it is used up, 16 KiB at a time and without the shard's lock
+// (WithoutMemory(), Populate()): no page fault happens under the lock. Freed entries are used first, the last one
+// first, then unused ones in the order of addresses. One chunk of each slab stays warm.
 //
 // Invariants
 //   TS1  A chunk belongs to one slab and is never unmapped, so an id always leads to an entry, whose shard never
-//        changes. Slabs live as long as the process (shard_set.h).
+//        changes. Slabs live as long as the process (timer_shard.h).
 //   TS2  Memory that went back to the OS reads as zeros: generation 0, which no id has. The header of a chunk stays,
 //        and its `fresh_generation` is above all generations that its entries ever had.
 //   TS3  An entry is free exactly if its state is kFree. A thread that allocates one sets the state before it drops the
@@ -27,12 +57,81 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
-#include "weft/timer/queue/timer_entry.h"
+#include "weft/timer/queue/timer_node.h"
 
 namespace weft::timer {
 
-class TimerShard;
+struct CallbackType;
+
+struct alignas(base::kCacheLineSize) TimerEntry : TimerNode {
+  static constexpr std::size_t kNarrowCallable = 16;
+  static constexpr std::size_t kInlineCallable = 56;  // if wide; kInlineCallback
+
+  enum State : std::uint64_t { kFree = 0, kCreated, kArmed, kFiring, kRunning, kEnding, kStateMask = 7 };
+  enum Flag : std::uint64_t {
+    kKilled = 1 << 3,         // with kFiring, kRunning: to be freed instead of run or armed again
+    kOnTimerThread = 1 << 4,  // the callback runs there, not in a fiber
+    kPeriodic = 1 << 5,
+    kHasContext = 1 << 6,
+    kFlagMask = kKilled | kOnTimerThread | kPeriodic | kHasContext,
+  };
+
+  // generation << kGenerationShift | flags | state. Written under the lock; also read without it, to reject stale ids.
+  std::atomic<std::uint64_t> word;
+  const CallbackType* type;
+  std::byte begin_of_callable[kNarrowCallable];
+
+  // A wide entry's callable continues in the next line, hence the pointer arithmetic instead of the array.
+  void* callable() noexcept { return reinterpret_cast<std::byte*>(this) + sizeof(*this) - kNarrowCallable; }
+
+  static constexpr int kGenerationShift = 8;
+};
+
+struct WideTimerEntry : TimerEntry {
+  std::byte rest_of_callable[kInlineCallable - kNarrowCallable];
+  void* execution_context;
+  std::int64_t interval_ns;
+  std::int64_t expires_ns;
+};
+
+static_assert(sizeof(TimerEntry) == base::kCacheLineSize);
+static_assert(sizeof(WideTimerEntry) == 2 * base::kCacheLineSize);
+// With padding at its end the ABI would put WideTimerEntry's members there, and the callable would lie in two pieces.
+struct TimerEntryHasNoPaddingAtItsEnd : TimerEntry {
+  std::byte next;
+};
+static_assert(sizeof(TimerEntryHasNoPaddingAtItsEnd) == 2 * base::kCacheLineSize);
+
+enum class EntryWidth : std::uint8_t { kNarrow = 1, kWide = 2 };  // in lines
+inline constexpr EntryWidth kEntryWidths[] = {EntryWidth::kNarrow, EntryWidth::kWide};
+
+// The parts of an id. The index counts lines; a wide entry has the index of its first one.
+inline constexpr int kIdIndexBits = 28;
+inline constexpr std::uint64_t kMaxPlaces = std::uint64_t{1} << kIdIndexBits;
+inline constexpr std::uint64_t kMaxGeneration = (std::uint64_t{1} << (64 - kIdIndexBits)) - 1;
+
+inline constexpr std::uint64_t MakeTimerId(std::uint64_t generation, std::uint64_t index) noexcept {
+  return generation << kIdIndexBits | index;
+}
+inline constexpr std::uint64_t GenerationOfId(std::uint64_t id) noexcept { return id >> kIdIndexBits; }
+inline constexpr std::uint64_t IndexOfId(std::uint64_t id) noexcept { return id & (kMaxPlaces - 1); }
+inline constexpr std::uint64_t GenerationOfWord(std::uint64_t word) noexcept {
+  return word >> TimerEntry::kGenerationShift;
+}
+inline TimerEntry::State StateOf(std::uint64_t word) noexcept {
+  return static_cast<TimerEntry::State>(word & TimerEntry::kStateMask);
+}
+
+// With the lock of the entry's shard, these three. relaxed: the lock orders the word.
+inline std::uint64_t WordOf(const TimerEntry* entry) noexcept { return entry->word.load(std::memory_order_relaxed); }
+inline void SetState(TimerEntry* entry, TimerEntry::State state) noexcept {
+  entry->word.store((WordOf(entry) & ~std::uint64_t{TimerEntry::kStateMask}) | state, std::memory_order_relaxed);
+}
+inline void SetKilled(TimerEntry* entry) noexcept {
+  entry->word.store(WordOf(entry) | TimerEntry::kKilled, std::memory_order_relaxed);
+}
 
 inline constexpr std::size_t kTimerChunkBytes = std::size_t{2} << 20;
 inline constexpr std::size_t kPlacesPerChunk = kTimerChunkBytes / sizeof(TimerEntry);  // lines; some are the header
@@ -67,6 +166,14 @@ struct TimerChunk {
 };
 static_assert(sizeof(TimerChunk) == TimerChunk::kFirstPlace * sizeof(TimerEntry));
 static_assert(TimerChunk::kFirstPlace % 2 == 0);
+
+inline TimerShard* ShardOf(TimerEntry* entry) noexcept { return TimerChunk::Of(entry)->shard; }
+
+// Of a timer with kPeriodic or kHasContext.
+inline WideTimerEntry* Wide(TimerEntry* entry) noexcept {
+  WEFT_DCHECK(TimerChunk::Of(entry)->width == EntryWidth::kWide, "a narrow entry has no second line");
+  return static_cast<WideTimerEntry*>(entry);
+}
 
 // All chunks of the process by number; the place of an id is (number, place in the chunk).
 extern std::atomic<TimerChunk*> weft_timer_chunks[kMaxTimerChunks];

@@ -23,10 +23,10 @@
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/scheduling_group/worker/worker_slot.h"
-#include "weft/timer/callback/callback_entry.h"
+#include "weft/timer/callback/callback_runner.h"
 #include "weft/timer/callback/callback_timer.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_shard.h"
-#include "weft/timer/worker/fire_context.h"
 
 namespace weft::timer {
 namespace {

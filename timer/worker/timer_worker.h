@@ -11,7 +11,7 @@
 // and a full shard does not hold up the others.
 //
 // Invariants
-//   TW1  No timer fires before its deadline (TK1 in tick.h, TQ3 in timer_queue.h).
+//   TW1  No timer fires before its deadline (TK1 in timer_node.h, TQ3 in timer_queue.h).
 //   TW2  No timer is forgotten: its shard's next() is never later than it (SH1), and the thread sleeps no longer than
 //        the earliest next() (AL1). Arming costs a system call only if the thread would wake up too late.
 //   TW3  With nothing armed and nothing to trim, the thread sleeps without a limit.
@@ -42,9 +42,9 @@
 #include "weft/base/time/clock.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/timer/callback/callback_runner.h"
-#include "weft/timer/queue/shard_set.h"
-#include "weft/timer/queue/tick.h"
+#include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_queue.h"
+#include "weft/timer/queue/timer_shard.h"
 
 namespace weft::timer {
 
@@ -79,7 +79,7 @@ class TimerWorker {
     // The group whose timers they are, in which callbacks' fibers start. nullptr: only timers without fibers.
     scheduling_group::SchedulingGroup* group = nullptr;
     // Gives memory back to the OS; returns how much is left to do. The timer thread calls it `trim_after` after the
-    // last RequestTrim(), and then every few milliseconds until it returns 0 (housekeeping.h). Empty: nothing to do.
+    // last RequestTrim(), and then every few milliseconds until it returns 0 (alarm.h). Empty: nothing to do.
     std::function<std::size_t()> trim;
     std::chrono::nanoseconds trim_after = std::chrono::seconds(1);
     // When Stop() begins to complain of a callback that blocks the timer thread; again every ten times as long.
@@ -128,7 +128,7 @@ class TimerWorker {
   // both cases its `fire` is not running when this returns.
   static bool Disarm(WaitTimer* node) noexcept;
 
-  // Any thread, on slow paths: there may be memory to give back (housekeeping.h).
+  // Any thread, on slow paths: there may be memory to give back (alarm.h).
   void RequestTrim() noexcept;
 
   // Instead of Start(), for tests and loops with their own thread (FiberLoop): fires all that is due. Returns when it

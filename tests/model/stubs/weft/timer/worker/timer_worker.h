@@ -10,23 +10,9 @@
 #include "weft/base/thread/spin_lock.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/tests/testing/interleave.h"
+#include "weft/timer/queue/timer_node.h"
 
 namespace weft::timer {
-
-class FireContext {
- public:
-  void Ready(scheduling_group::FiberEntity* fiber) { ready_ = fiber; }
-
- private:
-  friend class TimerWorker;
-  scheduling_group::FiberEntity* ready_ = nullptr;
-};
-
-struct TimerNode {
-  void (*fire)(TimerNode* node, FireContext* context) = nullptr;
-};
-
-struct WaitTimer : TimerNode {};
 
 class TimerWorker {
  public:
@@ -61,7 +47,7 @@ class TimerWorker {
           node->fire(node, &context);
         }
       }
-      if (context.ready_ != nullptr) scheduling_group::UnparkRemote(&context.ready_, 1);
+      if (context.ready_count() != 0) scheduling_group::UnparkRemote(context.ready(), context.ready_count());
     }
   }
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/timer/callback/callback_entry.h"
+#include "weft/timer/callback/callback_timer.h"
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ struct SomeCallback {
   void operator()() const {}
 };
 
-TEST(CallbackEntry, TheNameOfACallbacksTypeIsInTheCompilersPhrase) {
+TEST(CallbackTimer, TheNameOfACallbacksTypeIsInTheCompilersPhrase) {
   EXPECT_EQ(NameOf({.phrase_with_name = PhraseWithNameOf<int>(),
                     .invoke = nullptr,
                     .move = nullptr,
@@ -32,13 +32,13 @@ TEST(CallbackEntry, TheNameOfACallbacksTypeIsInTheCompilersPhrase) {
   EXPECT_NE(std::string(NameOf(CallbackTypeOf<SomeCallback>::value)).find("SomeCallback"), std::string::npos);
 }
 
-TEST(CallbackEntry, ThreadsAreToldApart) {
-  const Tick ours = Myself();
+TEST(CallbackTimer, ThreadsAreToldApart) {
+  const std::uint64_t ours = Myself();
   EXPECT_EQ(Myself(), ours);
   std::thread([&] { EXPECT_NE(Myself(), ours); }).join();
 }
 
-TEST(CallbackEntry, AChangeOfTheStateLeavesFlagsAndGenerationAsTheyAre) {
+TEST(CallbackTimer, AChangeOfTheStateLeavesFlagsAndGenerationAsTheyAre) {
   TimerEntry entry;
   constexpr std::uint64_t kRest = std::uint64_t{77} << TimerEntry::kGenerationShift | TimerEntry::kPeriodic;
   entry.word.store(kRest | TimerEntry::kArmed);
@@ -58,7 +58,7 @@ TimerEntry* FiringTimer(ManualShards* shards, const std::shared_ptr<int>& token)
 }
 
 // CB1.
-TEST(CallbackEntry, TheEndDestroysTheCallback) {
+TEST(CallbackTimer, TheEndDestroysTheCallback) {
   ManualShards shards;
   const auto token = std::make_shared<int>(0);
   TimerEntry* entry = FiringTimer(&shards, token);
@@ -70,7 +70,7 @@ TEST(CallbackEntry, TheEndDestroysTheCallback) {
   EXPECT_EQ(token.use_count(), 1);
 }
 
-TEST(CallbackEntry, TheEndWakesAllThatWaitForIt) {
+TEST(CallbackTimer, TheEndWakesAllThatWaitForIt) {
   ManualShards shards;
   const auto token = std::make_shared<int>(0);
   TimerEntry* entry = FiringTimer(&shards, token);

@@ -1,14 +1,14 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/sync/select/selection.h"
+#include "weft/sync/select.h"
 
 #include <atomic>
 
 #include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/sync/fiber_cancelled.h"
-#include "weft/sync/wait/wait_access.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace weft::synchronization {
 

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/timer/queue/shard_set.h"
+#include "weft/timer/queue/timer_shard.h"
 
 #include <sys/mman.h>
 
@@ -120,13 +120,7 @@ WEFT_COLD void ShardSet::Unregister(int group_id) {
   }
 }
 
-TimerShard* ShardSet::ShardFor(const scheduling_group::WorkerBase* caller) noexcept {
-  if (WEFT_LIKELY(caller != nullptr)) {
-    // A worker of another group may have a larger index; any shard will do.
-    return &shards_[caller->index < workers_ ? caller->index : 0];
-  }
-  return &shards_[workers_ + OrdinalOfThread() % kOutsideShards];
-}
+TimerShard* ShardSet::OutsideShard() noexcept { return &shards_[workers_ + OrdinalOfThread() % kOutsideShards]; }
 
 TimerShard* ShardOfCaller(const scheduling_group::WorkerBase* caller) noexcept {
   ShardSet* set = nullptr;
