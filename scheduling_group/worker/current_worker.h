@@ -7,9 +7,9 @@
 // a thread_local over a switch when they see the access. Hence it is read by an assembler instruction, which they may
 // not merge with another one, or, on other machines, by a function that is never inlined.
 //
-// Whether the caller may wait or switch while it starts a fiber: yes by default. A timer thread may not, as all timers
-// of its group would wait (SetThreadMayWait()), nor does what runs while a MayNotWait lives. If the run queue is full
-// then the fiber goes into the overflow list (start_when_full.h).
+// A start may wait or switch when the run queue is full, unless the calling thread forbids it: a timer thread does, as
+// all timers of its group would wait (SetThreadMayWait()), and so does a MayNotWait while it lives. The fiber then goes
+// into the overflow list (start_when_full.h).
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_CURRENT_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_CURRENT_WORKER_H_
 
