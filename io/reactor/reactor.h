@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reactor: waits for the descriptors of a scheduling group's fibers. A group gets it at the first wait, and keeps it.
+// Reactor: waits for the descriptors of a group's fibers. A group gets it at the first wait, and keeps it.
 //
 //     descriptors (io/reactor/fd_slot.h, io/wait_fd.h)
 //        |  Registration                         any thread
