@@ -20,6 +20,7 @@ What a sample uses but does not declare
                  on one line or on several. #include lines may be there, too.
   in a header    stands in tests/samples/given/<the header's path>, all samples of the header share it.
   A block of a document that is no code to be compiled is fenced as ```c++, or as anything else but ```cpp.
+  A block of docs/tutorial whose first line is `// x.cc` is a part of a program: samples.tutorial compiles and runs it.
 
 It is an error if the head of a header has a line that looks like one of a sample but is below no "// Sample:".
 """
@@ -33,6 +34,7 @@ import tempfile
 
 LAYERS = ("base", "numa", "context", "scheduling_group", "timer", "sync", "fiber", "io", "net", "interop")
 BEGINS_A_DECLARATION = re.compile(r"(class|struct|template|namespace|TEST|int main|((const|WEFT_\w+) )?[\w:]+(<[\w:]*>)?[&*]? \w+\(.*\) \{ *(//.*)?$)")
+PART_OF_A_PROGRAM = re.compile(r"// \w+\.(cc|h)( goes on)?")
 ELLIPSIS = re.compile(r"(^\s*|[{};)] )\.\.\.(?=\s*($|\}|//))")
 
 
@@ -79,7 +81,7 @@ def samples_of_document(path):
             i += 1
             while not lines[i].startswith("```"):
                 i += 1
-            if compiled:
+            if compiled and not (path.parent.name == "tutorial" and PART_OF_A_PROGRAM.fullmatch(lines[begin])):
                 found.append(Sample(path, begin + 1, given, lines[begin:i]))
             given = []
         i += 1

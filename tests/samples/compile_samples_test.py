@@ -52,6 +52,15 @@ class CompileSamples(unittest.TestCase):
         self.assertEqual(status, 1, said)
         self.assertIn("docs/a.md:4:", said)
 
+    def test_a_part_of_a_program_of_the_tutorial_is_left_to_its_own_test(self):
+        self.write("docs/tutorial/a.md", "```cpp\n// many.cc goes on\nint a = nothing;\n```\n```cpp\nint b = 1;\n```\n")
+        status, said = self.run_script()
+        self.assertEqual(status, 0, said)
+        self.assertIn("1 samples: compiled", said)
+        self.write("docs/a.md", "```cpp\n// many.cc\nint a = nothing;\n```\n")
+        status, said = self.run_script()
+        self.assertEqual(status, 1, said)
+
     def test_a_sample_that_is_not_marked_is_an_offence(self):
         self.write("sync/a.h", "// A.\n//\n//   Call(1);\n")
         status, said = self.run_script()

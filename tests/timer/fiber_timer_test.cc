@@ -1084,9 +1084,13 @@ TEST_F(FiberTimerContext, ACallbackInheritsTheContextOfTheFiberThatSetItsTimerFo
     never = SetFiberTimer(In(hours(1)), [] {});
   });
   // Without a context there is none to inherit.
-  ASSERT_TRUE(
-      SetFiberDetachedTimer(In(milliseconds(1)), [] { EXPECT_EQ(CurrentFiber()->execution_context(), nullptr); }));
+  Countdown without(1);
+  ASSERT_TRUE(SetFiberDetachedTimer(In(milliseconds(1)), [&] {
+    EXPECT_EQ(CurrentFiber()->execution_context(), nullptr);
+    without.Done();
+  }));
   EXPECT_TRUE(done.Wait());
+  EXPECT_TRUE(without.Wait());
   KillFiberTimerAndWait(periodic);
   EXPECT_TRUE(KillFiberTimer(never));
 }
