@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// timer/worker/alarm.h through all interleavings: threads that arm timers, or ask for a trim, and the timer thread, which
-// takes whatever it sees and goes to sleep. When nothing moves any more nothing may be left (no lost wake-up).
+// timer/worker/alarm.h through all interleavings: threads that arm timers, or ask for a trim, and the timer thread,
+// which takes whatever it sees and goes to sleep. When nothing moves any more nothing may be left (no lost wake-up).
 //
 // Time is not modelled: what the timer thread sees is due, and a sleep with a time-out may end at any moment. So a
 // timer counts as lost only if the thread sleeps for ever with the timer armed, which is what a wake-up that goes
