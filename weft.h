@@ -39,6 +39,7 @@
 #include "weft/sync/fiber_shared_mutex.h"
 #include "weft/sync/fiber_timed_mutex.h"
 #include "weft/sync/select.h"
+#include "weft/sync/wait_group.h"
 #include "weft/timer/fiber_timer.h"
 #include "weft/version.h"
 
