@@ -20,6 +20,7 @@
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/cancel_on_hangup.h"
 #include "weft/io/fiber_blocking.h"
+#include "weft/io/run.h"
 #include "weft/io/run_until_signal.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
