@@ -18,6 +18,7 @@
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/cancel_on_hangup.h"
 #include "weft/io/fiber_blocking.h"
+#include "weft/io/run.h"
 #include "weft/io/run_until_signal.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
@@ -37,6 +38,7 @@
 #include "weft/sync/fiber_shared_mutex.h"
 #include "weft/sync/fiber_timed_mutex.h"
 #include "weft/sync/select.h"
+#include "weft/sync/wait_group.h"
 #include "weft/timer/fiber_timer.h"
 #include "weft/version.h"
 

@@ -8,7 +8,8 @@
 //   nc 127.0.0.1 8081
 //
 // Where a fiber waits for a connection, a line or room for its answer, its worker runs the others; there is no loop
-// that calls back. A server that is to end gracefully uses io::TcpServer, as the servers beside this one do.
+// that calls back. A signal cancels what still talks; a server that is to drain uses io::TcpServer, as the servers
+// beside this one do.
 // --demo: two clients of its own talk to it, and it ends.
 
 #include <gflags/gflags.h>
@@ -79,11 +80,13 @@ void ServeClient(TcpStream client) {
   }
 }
 
+// Until it is cancelled, and its clients with it.
 void Serve(weft::io::TcpListener* listener) {
+  weft::FiberScope clients;
   TcpStream client;
   while (!listener->Accept(&client)) {
     // If it is refused, the stream goes with what was to run, and the client sees its end.
-    weft::StartFiberDetached([client = std::move(client)]() mutable { ServeClient(std::move(client)); });
+    static_cast<void>(clients.Spawn([client = std::move(client)]() mutable { ServeClient(std::move(client)); }));
   }
 }
 
@@ -111,10 +114,7 @@ bool RunDemo(const SocketAddress& address) {
   return first && second;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  gflags::ParseCommandLineFlags(&argc, &argv, true);
+int Main() {
   weft::io::TcpListener listener;
   const std::optional<SocketAddress> address = SocketAddress::Parse(FLAGS_listen);
   const std::error_code error = address ? listener.Listen(*address) : make_error_code(std::errc::invalid_argument);
@@ -123,18 +123,18 @@ int main(int argc, char** argv) {
     return 1;
   }
   const SocketAddress here = listener.local_address();
-
-  weft::Fiber server;
-  const auto start = [&] {
-    weft::fiber::StartRuntime();
-    server = weft::Fiber([&listener] { Serve(&listener); });
-    std::cout << "line_echo: listening on " << here.ToString() << std::endl;
-    return !FLAGS_demo;
-  };
-  const bool asked_to_end = weft::io::RunUntilSignal(start) > 0;
-  const bool went_well = asked_to_end || RunDemo(here);
-  listener.Close();  // Accept() fails.
-  server.Join();
-  // Clients that still talk are cut off when the process ends.
-  return went_well ? 0 : 1;
+  std::cout << "line_echo: listening on " << here.ToString() << std::endl;
+  weft::FiberScope server;
+  if (!server.Spawn([&listener] { Serve(&listener); })) return 1;
+  if (FLAGS_demo) {
+    const bool went_well = RunDemo(here);
+    server.Cancel();
+    return went_well ? 0 : 1;
+  }
+  server.Wait();
+  return 0;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return weft::Run(argc, argv, Main); }

@@ -169,6 +169,8 @@ struct FlagsAreDefined {
 
 }  // namespace
 
+void ParseFlags(int* argc, char*** argv) { gflags::ParseCommandLineFlags(argc, argv, /*remove_flags=*/true); }
+
 std::optional<std::string> ReadFlags(Options* options) {
   if (!flags_are_defined) {
     return "the flags are not defined yet, in a static constructor that runs before theirs: StartRuntime() belongs in "

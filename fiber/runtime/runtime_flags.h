@@ -22,6 +22,10 @@ namespace weft::fiber {
 // value at all (ranges are ValidateOptions' business). Any thread, as long as no one sets flags meanwhile.
 [[nodiscard]] std::optional<std::string> ReadFlags(Options* options);
 
+// Takes the flags off the command line: of argc and argv stay the program's name and what is no flag. gflags ends the
+// process where it finds an unknown flag or a value that cannot be, and after --help. For Run() (io/run.h).
+void ParseFlags(int* argc, char*** argv);
+
 // Checks the flag files named on the command line (--flagfile=, also in other flag files) for unknown flags and lines
 // that are none, which gflags passes over. Returns nothing, or "<file>:<line>: " and what is wrong. For StartRuntime().
 [[nodiscard]] std::optional<std::string> CheckFlagFiles();

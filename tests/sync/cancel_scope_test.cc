@@ -33,6 +33,7 @@
 #include "weft/sync/fiber_timed_mutex.h"
 #include "weft/sync/synchronized.h"
 #include "weft/sync/wait/wait_queue.h"
+#include "weft/sync/wait_group.h"
 
 #include "testing/group_fixture.h"
 
@@ -69,6 +70,7 @@ struct World {
   FiberMutex mutex;
   FiberConditionVariable changed;
   FiberBarrier barrier{2};
+  WaitGroup wait_group;
   FiberChannel<int> full{0};
   FiberChannel<std::string> empty{1};
   FiberBlockingBoundedQueue<int> queue{1};
@@ -78,6 +80,7 @@ struct World {
   Synchronized<int> synchronized{0};
 
   World() {
+    wait_group.Add();
     EXPECT_TRUE(full_queue.TryPush(0));
     EXPECT_TRUE(full_buffer.TryAppend(NoncontiguousBuffer("x")));
   }
@@ -91,6 +94,8 @@ constexpr CancellationPoint kPoints[] = {
     {"FiberEvent, timed", [](World& w) { EXPECT_FALSE(w.event.Wait(1h)); }},
     {"FiberLatch", [](World& w) { w.latch.Wait(); }},
     {"FiberLatch, timed", [](World& w) { EXPECT_FALSE(w.latch.WaitFor(1h)); }},
+    {"WaitGroup", [](World& w) { w.wait_group.Wait(); }},
+    {"WaitGroup, timed", [](World& w) { EXPECT_FALSE(w.wait_group.Wait(1h)); }},
     {"FiberSemaphore", [](World& w) { w.semaphore.Acquire(); }},
     {"FiberSemaphore, timed", [](World& w) { EXPECT_FALSE(w.semaphore.Acquire(1h)); }},
     {"FiberConditionVariable",
@@ -585,6 +590,7 @@ struct WaitWithResult {
 constexpr WaitWithResult kWaitsWithResults[] = {
     {"FiberEvent", [](World& w, Deadline deadline) { return w.event.Wait(deadline); }},
     {"FiberLatch", [](World& w, Deadline deadline) { return w.latch.Wait(deadline); }},
+    {"WaitGroup", [](World& w, Deadline deadline) { return w.wait_group.Wait(deadline); }},
     {"FiberSemaphore", [](World& w, Deadline deadline) { return w.semaphore.Acquire(deadline); }},
     {"FiberConditionVariable",
      [](World& w, Deadline deadline) {

@@ -27,6 +27,7 @@
 #include "weft/sync/fiber_shared_mutex.h"
 #include "weft/sync/fiber_timed_mutex.h"
 #include "weft/sync/select.h"
+#include "weft/sync/wait_group.h"
 
 #include "testing/worker_group.h"
 
@@ -279,6 +280,16 @@ TEST_F(SyncMisuseDeathTest, ABarrierWithAWaiter) {
         DestroyWaitedFor(&barrier, [](FiberBarrier& waited_for) { waited_for.ArriveAndWait(); });
       },
       std::string("FiberBarrier::~FiberBarrier: ") + kVictim);
+}
+
+TEST_F(SyncMisuseDeathTest, AWaitGroupWithAWaiter) {
+  EXPECT_DEATH(
+      {
+        WaitGroup group;
+        group.Add();
+        DestroyWaitedFor(&group, [](WaitGroup& waited_for) { waited_for.Wait(); });
+      },
+      std::string("WaitGroup::~WaitGroup: ") + kVictim);
 }
 
 // exit() destroys what is static under whoever waits for it: nobody can be blamed.

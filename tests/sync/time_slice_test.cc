@@ -30,6 +30,7 @@
 #include "weft/sync/fiber_timed_mutex.h"
 #include "weft/sync/select.h"
 #include "weft/sync/wait/wait_queue.h"
+#include "weft/sync/wait_group.h"
 
 #include "testing/group_fixture.h"
 
@@ -150,6 +151,12 @@ const Operation kOperations[] = {
      [] {
        return Looping(std::make_shared<FiberLatch>(0),
                       [](FiberLatch& latch) { latch.WaitUntil(std::chrono::steady_clock::time_point::max()); });
+     }},
+    {"WaitGroupWait", [] { return Looping(std::make_shared<WaitGroup>(), [](WaitGroup& group) { group.Wait(); }); }},
+    {"WaitGroupTimedWait",
+     [] {
+       return Looping(std::make_shared<WaitGroup>(),
+                      [](WaitGroup& group) { static_cast<void>(group.Wait(Deadline(1h))); });
      }},
     {"FiberBarrierOfOne",
      [] { return Looping(std::make_shared<FiberBarrier>(1), [](FiberBarrier& barrier) { barrier.ArriveAndWait(); }); }},

@@ -1,0 +1,71 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// WaitGroup: waits until as many Done() as Add() have been called. As Go's sync.WaitGroup, with timed waits.
+// Sample:
+//   WaitGroup group;
+//   for (Connection& connection : connections) {
+//     group.Add();                                              // before the start
+//     const bool started = StartFiberDetached([&] {
+//       Serve(connection);
+//       group.Done();
+//     });
+//     if (!started) group.Done();
+//   }
+//   group.Wait();
+//
+// Better than this: FiberScope (fiber/fiber_scope.h) where the caller starts the fibers itself: they end with it, also
+// after an exception or a cancellation, and no Done() can be forgotten. FiberLatch where the number is known before:
+// CountDown() is one instruction on one word, Done() a locked section.
+//
+// Who may call: any fiber and any thread. Add(), Done() and Count() never switch or block. Wait() may switch (a thread:
+// block) and is a cancellation point.
+// Memory ordering: what X did before its Done() is visible to Y after a Wait() that this Done() has let through.
+// Lifetime: may be destroyed once all waits have returned, even if the last Done() has not.
+// Errors: Done() below zero ends the process, and so does an Add() of less than nothing.
+//
+// Reuse: Wait() returns if the count is zero, or has been since the call, also if an Add() follows at once. So rounds
+// may overlap: a Wait() of the last round never waits for the next one. But an Add() from zero that races with a Wait()
+// may come after it: who waits for certain work has called Add() for it before.
+//
+// The count is guarded by the queue's lock: no protocol of its own (sync/wait/wait_queue.h).
+//   WG1  The Done() that comes to zero takes all waiters out of the queue in the same section.
+//   WG2  Its last touch is the unlock of the queue, and Wait() returns only after it: what it has waited for is told
+//        after the unlock, or seen under the lock.
+// Source: Go's sync.WaitGroup.
+#ifndef WEFT_SYNC_WAIT_GROUP_H_
+#define WEFT_SYNC_WAIT_GROUP_H_
+
+#include <cstddef>
+
+#include "weft/base/deadline.h"
+#include "weft/base/thread/thread_annotations.h"
+#include "weft/sync/wait/wait_queue.h"
+
+namespace weft {
+
+class WaitGroup {
+ public:
+  constexpr WaitGroup() = default;
+  WaitGroup(const WaitGroup&) = delete;
+  WaitGroup& operator=(const WaitGroup&) = delete;
+  ~WaitGroup() { queue_.Drain("WaitGroup"); }  // One whose cancelled wait was passed over may be there still.
+
+  void Add(std::ptrdiff_t n = 1) noexcept;
+  void Done() noexcept;
+
+  void Wait();
+  // False: it did not come to zero in time.
+  [[nodiscard]] bool Wait(Deadline deadline);
+
+  // A snapshot.
+  [[nodiscard]] std::ptrdiff_t Count() const noexcept;
+
+ private:
+  mutable synchronization::WaitQueue queue_;
+  std::ptrdiff_t count_ WEFT_GUARDED_BY(queue_) = 0;
+};
+
+}  // namespace weft
+
+#endif  // WEFT_SYNC_WAIT_GROUP_H_
