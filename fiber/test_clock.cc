@@ -320,7 +320,7 @@ TestClockDriver::Obstacle TestClockDriver::ObstacleOfGroups() const {
     if (group == nullptr) continue;
     // A fiber without a stack is no obstacle: it may wait for those that sleep to give theirs back.
     if (group->policy().HasWork()) return Obstacle::kFibersAreReady;
-    scheduling_group::IdlePoller* poller = group->idle_poller();
+    scheduling_group::Reactor* poller = group->reactor();
     if (poller != nullptr && poller->HasEvents()) return Obstacle::kEvents;
   }
   return Obstacle::kNone;

@@ -28,8 +28,8 @@ namespace {
 using scheduling_group::CurrentWorker;
 using scheduling_group::DrivenGroup;
 using scheduling_group::DrivenGroups;
-using scheduling_group::IdlePoller;
 using scheduling_group::MainContext;
+using scheduling_group::Reactor;
 using scheduling_group::SchedulingGroup;
 using scheduling_group::Worker;
 using scheduling_group::WorkerBase;
@@ -187,7 +187,7 @@ void LoopDriver::End(bool mark) {
 
 // While it is asleep nobody else looks after the poller, whose watchdog need not know. False: nor does the descriptor.
 bool LoopDriver::HoldPoller() {
-  IdlePoller* const poller = group().idle_poller();
+  Reactor* const poller = group().reactor();
   if (poller == nullptr) return true;
   const bool watched = descriptor_.Watch(poller->descriptor());
   holds_poller_ = poller->TryEnter();
@@ -195,7 +195,7 @@ bool LoopDriver::HoldPoller() {
 }
 
 void LoopDriver::LeavePoller() {
-  if (std::exchange(holds_poller_, false)) group().idle_poller()->LeaveAfterDispatch();
+  if (std::exchange(holds_poller_, false)) group().reactor()->LeaveAfterDispatch();
 }
 
 void LoopDriver::WakeUp() {
@@ -212,11 +212,11 @@ void LoopDriver::LookAfterTimers() {
     retry_stack_at_ = Clock::now() + kRetryStackEvery;
     group().StackGivenBack();
   }
-  if (IdlePoller* const poller = group().idle_poller()) poller->PollIfDue(Clock::now());
+  if (Reactor* const poller = group().reactor()) poller->PollIfDue(Clock::now());
 }
 
 bool LoopDriver::PollFoundWork() {
-  IdlePoller* const poller = group().idle_poller();
+  Reactor* const poller = group().reactor();
   if (poller == nullptr) return false;
   poller->TryPoll();
   return group_->policy().HasWork();
@@ -281,7 +281,7 @@ LoopDriver::TimePoint LoopDriver::NextTime() const noexcept {
 void LoopDriver::WaitUntil(TimePoint until) {
   next_ = timers_.AnnounceSleep();
   until = std::min(until, NextTime());
-  IdlePoller* const poller = group().idle_poller();
+  Reactor* const poller = group().reactor();
   if (poller != nullptr && !descriptor_.Open() && descriptor_.Watch(poller->descriptor())) {
     WaitInPoll(until);
   } else {

@@ -158,7 +158,7 @@ class LoopDriver : public scheduling_group::MainContext {
   FiberExecutionContext* context_ = nullptr;  // of Begin()'s caller: the callbacks'
   bool asleep_ = false;                       // out, and has announced that
   bool announced_ = false;                    // in, and has announced that it sleeps
-  bool holds_poller_ = false;                 // IdlePoller::TryEnter(), while asleep
+  bool holds_poller_ = false;                 // Reactor::TryEnter(), while asleep
   const bool has_test_time_ = base::HasTestTime();
   TestWait test_wait_{this};
   bool test_waits_ = false;           // BeginTestWait(), out

@@ -79,44 +79,44 @@ void EpollEngine::Interrupt() noexcept {
              ": was a descriptor closed by somebody else?");
 }
 
-Reactor* Reactor::OfCurrentGroup(std::error_code* error) {
+EpollReactor* EpollReactor::OfCurrentGroup(std::error_code* error) {
   SchedulingGroup* group = scheduling_group::CurrentGroup();
-  WEFT_CHECK(group != nullptr, "Reactor::OfCurrentGroup: the caller is not a fiber");
-  if (auto* poller = group->idle_poller()) [[likely]] {
-    return static_cast<Reactor*>(poller);
+  WEFT_CHECK(group != nullptr, "EpollReactor::OfCurrentGroup: the caller is not a fiber");
+  if (auto* poller = group->reactor()) [[likely]] {
+    return static_cast<EpollReactor*>(poller);
   }
   static std::mutex mutex;
   std::lock_guard guard(mutex);
-  if (auto* poller = group->idle_poller()) return static_cast<Reactor*>(poller);
+  if (auto* poller = group->reactor()) return static_cast<EpollReactor*>(poller);
   std::unique_ptr<EpollEngine> engine = EpollEngine::Make(error);
-  std::unique_ptr<Reactor> reactor;
-  if (engine != nullptr) reactor.reset(new Reactor(group, std::move(engine)));
+  std::unique_ptr<EpollReactor> reactor;
+  if (engine != nullptr) reactor.reset(new EpollReactor(group, std::move(engine)));
   if (reactor == nullptr || !PollWatchdog::Add(reactor.get(), &reactor->watchdog_, error)) {
     // EPERM from epoll_ctl() means that the descriptor is a file, from accept() that a firewall took the connection.
     if (*error == std::errc::operation_not_permitted) *error = std::make_error_code(std::errc::function_not_supported);
     return nullptr;
   }
-  Reactor* made = reactor.get();
-  WEFT_CHECK(group->SetIdlePoller(std::move(reactor)), "Reactor: the group has another poller");
+  EpollReactor* made = reactor.get();
+  WEFT_CHECK(group->SetReactor(std::move(reactor)), "EpollReactor: the group has another poller");
   return made;
 }
 
-Reactor::Reactor(SchedulingGroup* group, std::unique_ptr<EpollEngine> engine)
+EpollReactor::EpollReactor(SchedulingGroup* group, std::unique_ptr<EpollEngine> engine)
     : group_(group), engine_(std::move(engine)), forks_(scheduling_group::DrivenGroups::Forks()) {}
 
-bool Reactor::IsTheParents() const noexcept { return scheduling_group::DrivenGroups::Forks() != forks_; }
+bool EpollReactor::IsTheParents() const noexcept { return scheduling_group::DrivenGroups::Forks() != forks_; }
 
-Reactor::~Reactor() {
+EpollReactor::~EpollReactor() {
   if (watchdog_ >= 0) PollWatchdog::Remove(watchdog_);
 }
 
-std::error_code Reactor::Add(int fd, std::uint32_t events, EventHandler* handler) {
+std::error_code EpollReactor::Add(int fd, std::uint32_t events, EventHandler* handler) {
   if (const std::error_code error = engine_->Add(fd, events, handler)) return error;
   if (lease_.Registered([this] { return SomebodySleeps(); })) StartWatchdog(kNoPollerFor);
   return {};
 }
 
-void Reactor::Remove(int fd) noexcept {
+void EpollReactor::Remove(int fd) noexcept {
   if (IsTheParents()) return;  // RE4
   engine_->Remove(fd);
   lease_.Unregistered();
@@ -125,7 +125,7 @@ void Reactor::Remove(int fd) noexcept {
 namespace {
 
 // RG1, RG3.
-bool Serves(const Reactor* reactor) {
+bool Serves(const EpollReactor* reactor) {
   if (reactor == nullptr || reactor->is_left()) return false;
   const SchedulingGroup* const own = scheduling_group::CurrentGroup();
   return reactor->group() == own || (own != nullptr && !own->driven() && !reactor->group()->driven());
@@ -135,8 +135,8 @@ bool Serves(const Reactor* reactor) {
 
 std::error_code Registration::Set(int fd, std::uint32_t events, EventHandler* handler) {
   std::error_code error;
-  Reactor* former = reactor_.load(std::memory_order_relaxed);
-  Reactor* reactor = Serves(former) ? former : Reactor::OfCurrentGroup(&error);
+  EpollReactor* former = reactor_.load(std::memory_order_relaxed);
+  EpollReactor* reactor = Serves(former) ? former : EpollReactor::OfCurrentGroup(&error);
   if (reactor == nullptr) return error;
   if (reactor == former) {
     error = former->engine_->Modify(fd, events, handler);
@@ -145,7 +145,7 @@ std::error_code Registration::Set(int fd, std::uint32_t events, EventHandler* ha
     reactor_.store(former = nullptr, std::memory_order_relaxed);
     // Any other error: the number belongs to something that cannot be waited for, or to nothing.
     if (error != std::errc::no_such_file_or_directory) return error;
-    reactor = Reactor::OfCurrentGroup(&error);
+    reactor = EpollReactor::OfCurrentGroup(&error);
     if (reactor == nullptr) return error;
   }
   if ((error = reactor->Add(fd, events, handler))) return error;
@@ -155,14 +155,14 @@ std::error_code Registration::Set(int fd, std::uint32_t events, EventHandler* ha
 }
 
 bool Registration::Remove(int fd) noexcept {
-  Reactor* const reactor = reactor_.exchange(nullptr, std::memory_order_relaxed);
+  EpollReactor* const reactor = reactor_.exchange(nullptr, std::memory_order_relaxed);
   if (reactor != nullptr) reactor->Remove(fd);
   return reactor != nullptr;
 }
 
 bool Registration::is_served() const noexcept { return Serves(reactor_.load(std::memory_order_relaxed)); }
 
-Reactor::Counts Reactor::counts() const noexcept {
+EpollReactor::Counts EpollReactor::counts() const noexcept {
   return {.waits = waits_.load(std::memory_order_relaxed),
           .polls = polls_.load(std::memory_order_relaxed),
           .events = events_.load(std::memory_order_relaxed),
@@ -170,14 +170,14 @@ Reactor::Counts Reactor::counts() const noexcept {
           .descriptors = lease_.waited_for()};
 }
 
-void Reactor::TryPoll() {
+void EpollReactor::TryPoll() {
   if (!lease_.TryEnter()) return;
   found_ = engine_->Wait(/*block=*/false);
   polls_.store(polls_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   LeaveAfterDispatch();
 }
 
-void Reactor::PollIfDue(std::chrono::steady_clock::time_point now) {
+void EpollReactor::PollIfDue(std::chrono::steady_clock::time_point now) {
   // relaxed: a heuristic.
   const auto polled_at = polled_at_.load(std::memory_order_relaxed);
   const auto now_ticks = now.time_since_epoch().count();
@@ -186,9 +186,9 @@ void Reactor::PollIfDue(std::chrono::steady_clock::time_point now) {
   TryPoll();
 }
 
-bool Reactor::TryEnter() { return lease_.TryEnter(); }
+bool EpollReactor::TryEnter() { return lease_.TryEnter(); }
 
-void Reactor::Wait() {
+void EpollReactor::Wait() {
   waits_.store(waits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   find_later_ = base::HasTestTime();
   if (find_later_) {
@@ -198,9 +198,9 @@ void Reactor::Wait() {
   }
 }
 
-bool Reactor::HasEvents() { return lease_.waited_for() != 0 && !IsTheParents() && engine_->HasEvents(); }
+bool EpollReactor::HasEvents() { return lease_.waited_for() != 0 && !IsTheParents() && engine_->HasEvents(); }
 
-void Reactor::LeaveAfterDispatch() {
+void EpollReactor::LeaveAfterDispatch() {
   if (std::exchange(find_later_, false)) found_ = engine_->Wait(/*block=*/false);
   synchronization::WaitList claimed;
   for (std::size_t i = 0; i < found_; ++i) {
@@ -213,14 +213,14 @@ void Reactor::LeaveAfterDispatch() {
   if (!claimed.empty()) synchronization::WakeAll(&claimed);
 }
 
-void Reactor::Interrupt() {
+void EpollReactor::Interrupt() {
   if (IsTheParents()) return;  // RE4
   engine_->Interrupt();
 }
 
-void Reactor::StartWatchdog(std::chrono::nanoseconds after) { PollWatchdog::Start(watchdog_, after); }
+void EpollReactor::StartWatchdog(std::chrono::nanoseconds after) { PollWatchdog::Start(watchdog_, after); }
 
-void Reactor::OnWatchdog() {
+void EpollReactor::OnWatchdog() {
   switch (lease_.OnWatchdog([this] { return SomebodySleeps(); })) {
     case PollerLease::WatchdogResult::kOff:
       watchdog_after_ = kNoPollerFor;

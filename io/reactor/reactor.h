@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reactor: waits for the descriptors of a group's fibers. A group gets it at the first wait, and keeps it.
+// EpollReactor: waits for the descriptors of a group's fibers. A group gets it at the first wait, and keeps it.
 //
 //     descriptors (io/reactor/fd_slot.h, io/wait_fd.h)
 //        |  Registration                         any thread
@@ -37,7 +37,7 @@
 #include "weft/io/reactor/poller_lease.h"
 #include "weft/io/reactor/registration.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
-#include "weft/scheduling_group/idle/idle_poller.h"
+#include "weft/scheduling_group/idle/reactor.h"
 
 namespace weft::io {
 
@@ -87,7 +87,7 @@ class EpollEngine {
   std::array<epoll_event, kBatch> events_;
 };
 
-class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog::Client {
+class EpollReactor final : public scheduling_group::Reactor, private PollWatchdog::Client {
  public:
   // How long a worker may sleep while none polls; the watchdog checks less often while workers poll.
   static constexpr std::chrono::microseconds kNoPollerFor{100};
@@ -95,8 +95,8 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
 
   // A fiber. The reactor of its worker's group. nullptr: the system refuses what it needs, and *error says why. A
   // filter's operation_not_permitted, which means something else for a descriptor, becomes function_not_supported.
-  static Reactor* OfCurrentGroup(std::error_code* error);
-  ~Reactor() override;
+  static EpollReactor* OfCurrentGroup(std::error_code* error);
+  ~EpollReactor() override;
 
   // Statistics.
   struct Counts {
@@ -111,7 +111,7 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
   // Any thread. The runtime has stopped the group's workers, perhaps for ever, so waiters must not rely on it.
   bool is_left() const noexcept { return group_->stopping(); }
 
-  // --- By the workers: idle_poller.h ---
+  // --- By the workers: reactor.h ---
   void TryPoll() override;
   void PollIfDue(std::chrono::steady_clock::time_point now) override;
   [[nodiscard]] bool TryEnter() override;
@@ -124,7 +124,7 @@ class Reactor final : public scheduling_group::IdlePoller, private PollWatchdog:
  private:
   friend class Registration;
 
-  Reactor(scheduling_group::SchedulingGroup* group, std::unique_ptr<EpollEngine> engine);
+  EpollReactor(scheduling_group::SchedulingGroup* group, std::unique_ptr<EpollEngine> engine);
 
   [[nodiscard]] std::error_code Add(int fd, std::uint32_t events, EventHandler* handler);
   void Remove(int fd) noexcept;

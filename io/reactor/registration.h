@@ -25,7 +25,7 @@
 
 namespace weft::io {
 
-class Reactor;
+class EpollReactor;
 
 // Its memory is never given back: an event that the kernel has reported may arrive after the descriptor was closed, and
 // then concerns another one or none. So an event is a hint to look again, and not a promise.
@@ -63,7 +63,7 @@ class Registration {
   bool is_served() const noexcept;
 
  private:
-  std::atomic<Reactor*> reactor_{nullptr};
+  std::atomic<EpollReactor*> reactor_{nullptr};
 };
 
 }  // namespace weft::io

@@ -68,7 +68,7 @@ WEFT_NOINLINE FiberEntity* SchedulingGroup::PollAndPop(unsigned worker) {
     worker_slot(worker).poll_pace.OnPoll(std::chrono::steady_clock::now());
     return nullptr;
   }
-  worker_slot(worker).poll_pace.Poll(idle_poller());
+  worker_slot(worker).poll_pace.Poll(reactor());
   return PopNow(worker);
 }
 
@@ -87,7 +87,7 @@ WEFT_NOINLINE WEFT_COLD void SchedulingGroup::EndWaitElsewhere() {
   if (driver_hook_.wake != nullptr) {
     driver_hook_.wake(driver_hook_.arg);
   } else {
-    idle_poller()->Interrupt();
+    reactor()->Interrupt();
   }
 }
 

@@ -5,7 +5,7 @@
 //
 //   policy_dispatch.h                       where ready fibers wait (SchedulingPolicy)
 //   idle_workers.h                          which workers spin and which sleep
-//   worker_slot.h, idle_poller.h            what it keeps for each worker; how often a worker polls
+//   worker_slot.h, reactor.h            what it keeps for each worker; how often a worker polls
 //   start_when_full.h                       back-pressure: starting fibers while the queue is full
 //   wake_and_steal.h                        how a ready fiber gets a worker of its own or another group
 //   ready_waits.h                           how long fibers wait, and whether the group is overloaded
@@ -43,8 +43,8 @@
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/group_stacks.h"
-#include "weft/scheduling_group/idle/idle_poller.h"
 #include "weft/scheduling_group/idle/idle_workers.h"
+#include "weft/scheduling_group/idle/reactor.h"
 #include "weft/scheduling_group/idle/wake_and_steal.h"
 #include "weft/scheduling_group/policy/policy_dispatch.h"
 #include "weft/scheduling_group/queue/start_when_full.h"
@@ -121,7 +121,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   void Abandon() { attention_.SetAbandoned(); }
   bool abandoned() const noexcept { return attention_.abandoned(); }
   // Frees the memory of its parts. After Stop(), when all workers are joined, no fiber is left, and all OutsideSections
-  // that found it open have ended. Later only these functions, stopping(), id() and idle_poller() may be called.
+  // that found it open have ended. Later only these functions, stopping(), id() and reactor() may be called.
   void Close();
   // After Close(): makes it as new, with other options, as far as CanReopen() allows.
   void Reopen(const Options& options);
@@ -135,9 +135,9 @@ class SchedulingGroup : public numa::NodeAllocated {
   void SetIdleHook(IdleHook hook) { idle_hook_ = hook; }
 
   // It polls for input and output while workers have nothing else to do; nullptr: there is none yet. Any thread.
-  IdlePoller* idle_poller() const { return idle_poller_.Get(); }
+  Reactor* reactor() const { return reactor_.Get(); }
   // Once; the group then owns it. Any thread. False: there is one already, and `poller` was destroyed.
-  bool SetIdlePoller(std::unique_ptr<IdlePoller> poller) { return idle_poller_.Set(std::move(poller)); }
+  bool SetReactor(std::unique_ptr<Reactor> poller) { return reactor_.Set(std::move(poller)); }
   // Of a driven group, set once before its use. Any thread calls it, to end the worker's wait elsewhere (Parker).
   struct DriverHook {
     void (*wake)(void* arg) noexcept = nullptr;
@@ -272,8 +272,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   DriverHook driver_hook_;
   alignas(base::kCacheLineSize) std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};  // to other nodes, within ours
   alignas(base::kCacheLineSize) base::Atomic<bool> steal_requested_{false};               // RS2
-  std::optional<Parts> parts_;   // Large: what each switch reads comes before it, or first in it.
-  IdlePollerOwner idle_poller_;  // Last: until it is gone, its watchdog may wake a worker.
+  std::optional<Parts> parts_;  // Large: what each switch reads comes before it, or first in it.
+  ReactorOwner reactor_;        // Last: until it is gone, its watchdog may wake a worker.
 };
 
 // Inline: what each switch and each wake-up runs (policy_dispatch.h).

@@ -23,7 +23,7 @@
 //        most max_spinners (two) workers spin.
 //   IW4  A thread that removes a spinner from the count (StopSpinning, or a claim undone) searches after its fence, for
 //        fibers whose producers relied on that spinner.
-//   IW5  A worker that sleeps in the poll (idle_poller.h) is claimed last, so that one stays there while others sleep.
+//   IW5  A worker that sleeps in the poll (reactor.h) is claimed last, so that one stays there while others sleep.
 //
 // ClaimWorkerToWake(), ClaimSleeper(): any thread. The rest: the worker itself.
 // Proven in tests/model/idle_workers_model.cc.

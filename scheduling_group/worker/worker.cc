@@ -120,7 +120,7 @@ class Worker::IdleSide {
   Fiber* SpinForFiber();
   Fiber* PopFromBusyWorkers();
   Fiber* StealFromNeighbour(std::size_t neighbour);
-  Order<Group> SleepInPoll(IdlePoller* poller);
+  Order<Group> SleepInPoll(Reactor* poller);
   void SleepUntilRetry();
   Order<Group> CountedGetUp();
 
@@ -153,7 +153,7 @@ FiberEntity* Worker::IdleSide::Spin() {
 
 // nullptr: nothing was found.
 FiberEntity* Worker::IdleSide::SpinForFiber() {
-  IdlePoller* poller = group().idle_poller();
+  Reactor* poller = group().reactor();
   while (!group().stopping()) {
     FiberEntity* fiber = Find();
     if (fiber == nullptr) fiber = PopFromBusyWorkers();
@@ -235,7 +235,7 @@ Order<SchedulingGroup> Worker::IdleSide::Sleep(bool briefly) {
     SleepUntilRetry();
   } else if (briefly) {
     (void)worker_slot_.parker.ParkUntil(Clock::now() + kBriefly);
-  } else if (IdlePoller* poller = group().idle_poller(); poller != nullptr && poller->TryEnter()) {
+  } else if (Reactor* poller = group().reactor(); poller != nullptr && poller->TryEnter()) {
     return SleepInPoll(poller);
   } else {
     const base::RestsInTestTime rests;
@@ -244,7 +244,7 @@ Order<SchedulingGroup> Worker::IdleSide::Sleep(bool briefly) {
   return CountedGetUp();
 }
 
-Order<SchedulingGroup> Worker::IdleSide::SleepInPoll(IdlePoller* poller) {
+Order<SchedulingGroup> Worker::IdleSide::SleepInPoll(Reactor* poller) {
   IdleWorkers& idle = group().idle();
   idle.SetInPoll(index(), true);
   if (worker_slot_.parker.BeginWaitElsewhere()) {
@@ -370,7 +370,7 @@ WEFT_NOINLINE void Worker::YieldCurrent() noexcept {
 WEFT_NOINLINE void Worker::YieldAfterSlice() {
   if (!slice_.EndSlice() || current == nullptr || must_not_switch) return;
   // Fibers whose input or output has become ready are not in the queue yet.
-  if (IdlePoller* poller = group->idle_poller()) poller->PollIfDue(std::chrono::steady_clock::now());
+  if (Reactor* poller = group->reactor()) poller->PollIfDue(std::chrono::steady_clock::now());
   group->policy().SliceIsOver(index);
   YieldCurrent();
 }

@@ -34,7 +34,7 @@
 #include "weft/base/thread/parker.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/base/thread/thread_annotations.h"
-#include "weft/scheduling_group/idle/idle_poller.h"
+#include "weft/scheduling_group/idle/reactor.h"
 #include "weft/scheduling_group/watch/wait_samples.h"
 
 namespace weft::scheduling_group {

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What Reactor relies on.
+// What EpollReactor relies on.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -77,12 +77,12 @@ inline std::string NamesOf(const std::set<int>& numbers) {
 }
 
 // Makes the reactors of all groups: they stay.
-inline std::vector<Reactor*> MakeReactors() {
-  std::vector<Reactor*> reactors(fiber::GetSchedulingGroupCount());
+inline std::vector<EpollReactor*> MakeReactors() {
+  std::vector<EpollReactor*> reactors(fiber::GetSchedulingGroupCount());
   for (std::size_t g = 0; g < reactors.size(); ++g) {
     Fiber({.scheduling_group = g, .scheduling_group_local = true}, [&reactors, g] {
       std::error_code error;
-      reactors[g] = Reactor::OfCurrentGroup(&error);
+      reactors[g] = EpollReactor::OfCurrentGroup(&error);
       if (reactors[g] == nullptr) {
         std::fprintf(stderr, "no reactor: %s\n", error.message().c_str());
         std::abort();
@@ -100,7 +100,7 @@ class IoRuntime {
     std::size_t left = 0;
     if (fiber::IsRuntimeRunning()) left = fiber::TerminateRuntime();
     EXPECT_EQ(left, std::size_t{0}) << "fibers have not finished";
-    for (const Reactor* reactor : reactors_) {
+    for (const EpollReactor* reactor : reactors_) {
       EXPECT_EQ(reactor->counts().descriptors, 0u) << "a descriptor is still registered";
     }
     std::set<int> leaked;
@@ -111,11 +111,11 @@ class IoRuntime {
   }
 
   // By group. Good for ever.
-  const std::vector<Reactor*>& reactors() const { return reactors_; }
-  Reactor::Counts counts() const {
-    Reactor::Counts all;
-    for (const Reactor* reactor : reactors_) {
-      const Reactor::Counts some = reactor->counts();
+  const std::vector<EpollReactor*>& reactors() const { return reactors_; }
+  EpollReactor::Counts counts() const {
+    EpollReactor::Counts all;
+    for (const EpollReactor* reactor : reactors_) {
+      const EpollReactor::Counts some = reactor->counts();
       all.waits += some.waits;
       all.polls += some.polls;
       all.events += some.events;
@@ -127,7 +127,7 @@ class IoRuntime {
 
  private:
   fiber::RuntimeOf runtime_;
-  const std::vector<Reactor*> reactors_;
+  const std::vector<EpollReactor*> reactors_;
   const std::set<int> open_before_;
 };
 

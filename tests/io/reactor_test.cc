@@ -86,11 +86,11 @@ TEST_P(ReactorTest, AnIdleProcessMakesNoWakeUps) {
   ASSERT_TRUE(Reaches([&] { return runtime_.counts().descriptors == kConnections; }));
   bool silent = false;
   for (int attempt = 0; attempt < 30 && !silent; ++attempt) {
-    const Reactor::Counts before = runtime_.counts();
+    const EpollReactor::Counts before = runtime_.counts();
     const std::uint64_t switches = VoluntarySwitches();
     std::this_thread::sleep_for(300ms);
     const std::uint64_t switches_after = VoluntarySwitches();
-    const Reactor::Counts after = runtime_.counts();
+    const EpollReactor::Counts after = runtime_.counts();
     // ThreadSanitizer has a thread of its own, which wakes up.
     silent = (switches_after == switches || WEFT_TSAN) && after.waits == before.waits && after.polls == before.polls &&
              after.watchdog_wakes == before.watchdog_wakes;
@@ -359,7 +359,7 @@ TEST(ReactorOfSeveralRuntimes, ADescriptorOfAGroupThatIsNoMoreIsServedByAnother)
 
 TEST(ReactorOfSeveralRuntimes, ItIsAboutFibers) {
   std::error_code error;
-  EXPECT_DEATH((void)Reactor::OfCurrentGroup(&error), "Reactor::OfCurrentGroup: the caller is not a fiber");
+  EXPECT_DEATH((void)EpollReactor::OfCurrentGroup(&error), "EpollReactor::OfCurrentGroup: the caller is not a fiber");
 }
 
 }  // namespace

@@ -333,7 +333,7 @@ struct PollingGroup {
     poll.Unpark();
   }
 
-  // As Reactor::TryEnter() and LeaveAfterDispatch().
+  // As EpollReactor::TryEnter() and LeaveAfterDispatch().
   bool TryEnter() {
     std::uint32_t nobody = 0;
     return polled.compare_exchange_strong(nobody, 1, std::memory_order_acquire, std::memory_order_relaxed);

@@ -84,7 +84,7 @@ struct World {
     if ((sleepers.fetch_and(~(1u << worker), std::memory_order_relaxed) & (1u << worker)) != 0)
       parkers[worker].Unpark();
   }
-  // As Reactor::OnWatchdog().
+  // As EpollReactor::OnWatchdog().
   void Watchdog() {
     for (;;) {
       timer.Park();

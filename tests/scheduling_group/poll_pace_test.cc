@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "weft/scheduling_group/idle/idle_poller.h"
+#include "weft/scheduling_group/idle/reactor.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using namespace std::chrono_literals;
 using TimePoint = std::chrono::steady_clock::time_point;
 
-class CountingPoller final : public IdlePoller {
+class CountingPoller final : public Reactor {
  public:
   CountingPoller() = default;
   explicit CountingPoller(int* destroyed) : destroyed_(destroyed) {}
@@ -95,13 +95,13 @@ TEST_F(PollPaceTest, WithoutAPollerItAsksAgainSoon) {
   EXPECT_EQ(poller.asked, 1);
 }
 
-TEST(IdlePollerOwner, TheFirstPollerStays) {
+TEST(ReactorOwner, TheFirstPollerStays) {
   int destroyed = 0;
   {
-    IdlePollerOwner owner;
+    ReactorOwner owner;
     EXPECT_EQ(owner.Get(), nullptr);
     auto* first = new CountingPoller(&destroyed);
-    EXPECT_TRUE(owner.Set(std::unique_ptr<IdlePoller>(first)));
+    EXPECT_TRUE(owner.Set(std::unique_ptr<Reactor>(first)));
     EXPECT_FALSE(owner.Set(std::make_unique<CountingPoller>(&destroyed)));
     EXPECT_EQ(destroyed, 1);
     EXPECT_EQ(owner.Get(), first);

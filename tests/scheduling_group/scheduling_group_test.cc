@@ -459,7 +459,7 @@ TEST_P(SchedulingGroupTest, AnExceptionCaughtAcrossAParkIsStillCurrentAfterIt) {
 }
 
 // Counts how often a worker that is never idle asks.
-class CountingPoller final : public IdlePoller {
+class CountingPoller final : public Reactor {
  public:
   void TryPoll() override {}
   void PollIfDue(std::chrono::steady_clock::time_point) override { ++asked; }
@@ -475,7 +475,7 @@ class CountingPoller final : public IdlePoller {
 TEST(SchedulingGroup, BetweenLongFibersAWorkerLooksForInputAndOutput) {
   WorkerGroup group(1);
   auto* poller = new CountingPoller;
-  ASSERT_TRUE(group.group().SetIdlePoller(std::unique_ptr<IdlePoller>(poller)));
+  ASSERT_TRUE(group.group().SetReactor(std::unique_ptr<Reactor>(poller)));
   Countdown done(2);
   std::atomic<bool> over{false};
   ASSERT_TRUE(group.Start([&] {
@@ -510,7 +510,7 @@ TEST(SchedulingGroup, AtTheEndOfEachTimeSliceAWorkerLooksForInputAndOutput) {
   constexpr int kSlices = 4;
   WorkerGroup group(1);
   auto* poller = new CountingPoller;
-  ASSERT_TRUE(group.group().SetIdlePoller(std::unique_ptr<IdlePoller>(poller)));
+  ASSERT_TRUE(group.group().SetReactor(std::unique_ptr<Reactor>(poller)));
   Countdown done(2);
   std::atomic<bool> short_turns{true};
   std::atomic<bool> over{false};

@@ -271,7 +271,7 @@ TEST_P(IoSoak, ConnectionsComeAndGo) {
 
   Fiber([&] {
     std::error_code error;
-    Reactor* reactor = Reactor::OfCurrentGroup(&error);
+    EpollReactor* reactor = EpollReactor::OfCurrentGroup(&error);
     ASSERT_NE(reactor, nullptr) << error.message();
     EXPECT_EQ(reactor->counts().descriptors, 0u);
   }).Join();

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// IdlePoller: how the workers of a group poll for input and output. io/reactor/reactor.h implements it.
+// Reactor: how the workers of a group poll for input and output. io/reactor/reactor.h implements it.
 //
 // There is no poller thread: only a worker can run what I/O makes ready, and polls early enough when it picks a fiber.
 //
@@ -23,8 +23,8 @@
 //   PP1  From one poll to the next a worker takes at most kMostPopsPerPoll fibers.
 //   PP2  After a poll that came later than kPollEvery, the next one comes after as many fibers as would have taken
 //        kPollEvery, at least one. (Halving the number each time would first run twice as many fibers, and long ones.)
-#ifndef WEFT_SCHEDULING_GROUP_IDLE_IDLE_POLLER_H_
-#define WEFT_SCHEDULING_GROUP_IDLE_IDLE_POLLER_H_
+#ifndef WEFT_SCHEDULING_GROUP_IDLE_REACTOR_H_
+#define WEFT_SCHEDULING_GROUP_IDLE_REACTOR_H_
 
 #include <algorithm>
 #include <atomic>
@@ -36,9 +36,9 @@
 
 namespace weft::scheduling_group {
 
-class IdlePoller {
+class Reactor {
  public:
-  virtual ~IdlePoller() = default;
+  virtual ~Reactor() = default;
 
   // Both: a worker of the group. They ready (park.h) the fibers whose input or output is ready.
   virtual void TryPoll() = 0;
@@ -64,19 +64,19 @@ class IdlePoller {
 };
 
 // Holds a group's poller. Any thread.
-class IdlePollerOwner {
+class ReactorOwner {
  public:
-  IdlePollerOwner() = default;
-  IdlePollerOwner(const IdlePollerOwner&) = delete;
-  IdlePollerOwner& operator=(const IdlePollerOwner&) = delete;
-  ~IdlePollerOwner() { delete Get(); }
+  ReactorOwner() = default;
+  ReactorOwner(const ReactorOwner&) = delete;
+  ReactorOwner& operator=(const ReactorOwner&) = delete;
+  ~ReactorOwner() { delete Get(); }
 
   // nullptr: there is none yet. acquire: the object. Pairs with the release in Set().
-  IdlePoller* Get() const noexcept { return poller_.load(std::memory_order_acquire); }
+  Reactor* Get() const noexcept { return poller_.load(std::memory_order_acquire); }
 
   // False: there is one already, and `poller` was destroyed.
-  bool Set(std::unique_ptr<IdlePoller> poller) noexcept {
-    IdlePoller* none = nullptr;
+  bool Set(std::unique_ptr<Reactor> poller) noexcept {
+    Reactor* none = nullptr;
     // release: the object. Pairs with the acquire in Get().
     if (!poller_.compare_exchange_strong(none, poller.get(), std::memory_order_release, std::memory_order_relaxed)) {
       return false;
@@ -86,7 +86,7 @@ class IdlePollerOwner {
   }
 
  private:
-  std::atomic<IdlePoller*> poller_{nullptr};
+  std::atomic<Reactor*> poller_{nullptr};
 };
 
 // Each worker has one, and alone uses it.
@@ -99,7 +99,7 @@ class PollPace {
   [[nodiscard]] WEFT_ALWAYS_INLINE bool CountPop() noexcept { return --pops_until_poll_ == 0; }
 
   // nullptr: the group has no poller yet, but soon there may be one.
-  void Poll(IdlePoller* poller) {
+  void Poll(Reactor* poller) {
     if (poller == nullptr) {
       pops_until_poll_ = kMostPopsPerPoll / 8;
       return;
@@ -127,4 +127,4 @@ class PollPace {
 
 }  // namespace weft::scheduling_group
 
-#endif  // WEFT_SCHEDULING_GROUP_IDLE_IDLE_POLLER_H_
+#endif  // WEFT_SCHEDULING_GROUP_IDLE_REACTOR_H_
