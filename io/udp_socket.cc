@@ -88,7 +88,6 @@ std::error_code UdpSocket::Bind(const SocketAddress& address) {
 
 std::error_code UdpSocket::Connect(const SocketAddress& address) {
   if (!IsOpen()) {
-    file_.reset();  // of the socket before it
     if (std::error_code error = OpenSocket(address.family(), SOCK_DGRAM, &descriptor_)) return error;
   }
   return ::connect(fd(), address.data(), address.size()) == 0 ? std::error_code() : ErrnoCode(errno);
