@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "weft/base/deadline.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/io/io_result.h"
 #include "weft/io/reactor/readable_watch.h"
 
@@ -96,8 +97,9 @@ class Descriptor {
   friend struct SelectAccess;
   using SystemCall = ssize_t (*)(void* call, int fd);
 
+  // A function of its own, also where the linker optimises, so that errno is that of the thread that makes the call.
   template <class Call>
-  static ssize_t Invoke(void* call, int fd) {
+  WEFT_NOINLINE static ssize_t Invoke(void* call, int fd) {
     return (*static_cast<Call*>(call))(fd);
   }
   template <class Call>

@@ -71,7 +71,7 @@ WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
     scheduling_group::ParkPrepared(fiber_);
     return result();
   }
-  auto* time_out = ::new (fiber_->wait_storage()) TimeOut(fiber_, word(), this);
+  auto* time_out = ::new (fiber_->wait_storage()) TimeOut(fiber_, word(), static_cast<WaitNode*>(this));
   // By the present group: the fiber may wake up in another.
   timer::TimerWorker* timers = timer::TimerWorker::Of(fiber_->group());
   // The timers of a group that has ended are gone, and a fiber that was left behind in it never goes on from here.

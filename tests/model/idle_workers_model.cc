@@ -100,7 +100,7 @@ struct Group {
     Notify();
   }
 
-  // As Worker::Spin(): a bounded number of searches.
+  // As Worker::IdleSide::Spin(): a bounded number of searches.
   int Spin(int looks) {
     for (int i = 0;; ++i) {
       const int item = queue.Pop();
