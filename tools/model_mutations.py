@@ -165,7 +165,8 @@ class Mutation:
             source = words.index("-c") + 1
             if unit.source == sound:
                 words[source] = str(copy)
-            replaced[path] = str(self.scratch / (os.path.basename(path)))
+            # Two sources of a model may have one name (sync/select.cc, io/select.cc).
+            replaced[path] = str(self.scratch / f"{len(replaced)}-{os.path.basename(path)}")
             words[words.index("-o") + 1] = replaced[path]
             words.insert(1, f"-I{self.scratch / 'include'}")
             # A mutation may drop a lock, of which clang would warn, or the only use of a function.
