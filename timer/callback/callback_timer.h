@@ -124,13 +124,6 @@ WEFT_TLS_ACCESSOR std::uint64_t Myself() noexcept;
 // TimerNode::fire of a TimerEntry: hands it over to CallbackRunner.
 void FireCallback(TimerNode* node, FireContext* context);
 
-// Ends a timer that is in no queue: destroys its callback, frees its memory, wakes the waiters. With the shard locked;
-// drops the lock.
-void EndEntry(TimerShard* shard, TimerEntry* entry);
-
-// Sleeps until `entry`, which a fiber or thread holds, has ended. With the shard locked; drops the lock.
-void WaitForEnd(TimerShard* shard, TimerEntry* entry);
-
 // Ends all timers of `shard`, closed to callbacks; those that a fiber holds end there. Returns how many there were.
 std::size_t DropCallbackTimers(TimerShard* shard);
 

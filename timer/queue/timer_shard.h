@@ -267,6 +267,15 @@ WEFT_TLS_ACCESSOR void SetShardSetOfThread(ShardSet* set) noexcept;
 // The set of the calling timer thread; nullptr for other threads.
 WEFT_TLS_ACCESSOR ShardSet* ShardSetOfThread() noexcept;
 
+// --- The end of a timer with a callback, in callback_timer.cc. Here, where the analysis knows the lock. ---
+
+// Ends a timer that is in no queue: destroys its callback, frees its memory, wakes the waiters. With the shard locked;
+// drops the lock.
+void EndEntry(TimerShard* shard, TimerEntry* entry) WEFT_RELEASE(shard->lock);
+
+// Sleeps until `entry`, which a fiber or thread holds, has ended. With the shard locked; drops the lock.
+void WaitForEnd(TimerShard* shard, TimerEntry* entry) WEFT_RELEASE(shard->lock);
+
 }  // namespace weft::timer
 
 #endif  // WEFT_TIMER_QUEUE_TIMER_SHARD_H_
