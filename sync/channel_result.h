@@ -44,9 +44,9 @@ class [[nodiscard]] ChannelItem {
  public:
   ChannelItem() = default;
   ChannelItem(const ChannelItem&) = default;
-  ChannelItem(ChannelItem&&) = default;
+  ChannelItem(ChannelItem&&) = default;  // NOLINT(performance-noexcept-move-constructor): as T's.
   ChannelItem& operator=(const ChannelItem&) = default;
-  ChannelItem& operator=(ChannelItem&&) = default;
+  ChannelItem& operator=(ChannelItem&&) = default;  // NOLINT(performance-noexcept-move-constructor)
   // Not trivial: Get() then makes the item where its caller reads it. A trivial ChannelItem<int> is returned in two
   // registers, and the load that fills them waits until the narrower stores just before it are in the cache.
   ~ChannelItem() {}  // NOLINT(modernize-use-equals-default)
@@ -73,8 +73,10 @@ class [[nodiscard]] ChannelItem {
   T value_or(U&& other) && {
     return std::move(item_).value_or(std::forward<U>(other));
   }
+  // NOLINTBEGIN(google-explicit-constructor)
   operator std::optional<T>() const& requires std::is_copy_constructible_v<T> { return item_; }
   operator std::optional<T>() && { return std::move(item_); }
+  // NOLINTEND(google-explicit-constructor)
 
   friend bool operator==(const ChannelItem& a, const ChannelItem& b) { return a.item_ == b.item_; }
   friend bool operator==(const ChannelItem& a, const std::optional<T>& b) { return a.item_ == b; }
