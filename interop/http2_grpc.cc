@@ -197,7 +197,7 @@ bool GrpcCall::ReadBytes(std::string_view* message) {
   return !is_packed || Unpack(message);
 }
 
-bool GrpcCall::FailTooLarge(std::string size) {
+bool GrpcCall::FailTooLarge(const std::string& size) {
   Fail({GrpcCode::kResourceExhausted, std::string("a message of ")
                                           .append(size)
                                           .append(" bytes; at most ")

@@ -169,7 +169,7 @@ class GrpcCall {
   bool Flush();
   Http2Headers Head() const;               // the header fields of the answer
   bool Unpack(std::string_view* message);  // *message, which is gzip. False: the call has failed.
-  bool FailTooLarge(std::string size);     // false
+  bool FailTooLarge(const std::string& size);     // false
   // False: the stream has ended before, or the call has failed.
   bool AwaitBytes(std::size_t size);
   void MakeRoomToRead(std::size_t size);

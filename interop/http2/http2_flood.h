@@ -116,7 +116,7 @@ class Http2EmptyFrames {
       case NGHTTP2_DATA:
         return Length() <= (IsPadded() ? std::size_t{1} + head_[kHead] : 0) ? 1 : 0;
       case NGHTTP2_SETTINGS:
-        return 1 + static_cast<double>(Length() / kSetting);
+        return static_cast<double>(1 + Length() / kSetting);
       case NGHTTP2_WINDOW_UPDATE:
         return IsWindowUpdate() && IsCovered() ? 0 : 1;
       case NGHTTP2_HEADERS:
