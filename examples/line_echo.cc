@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <exception>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -86,7 +87,13 @@ void Serve(weft::io::TcpListener* listener) {
   TcpStream client;
   while (!listener->Accept(&client)) {
     // If it is refused, the stream goes with what was to run, and the client sees its end.
-    static_cast<void>(clients.Spawn([client = std::move(client)]() mutable { ServeClient(std::move(client)); }));
+    static_cast<void>(clients.Spawn([client = std::move(client)]() mutable {
+      try {
+        ServeClient(std::move(client));
+      } catch (const std::exception& failure) {  // It would cancel the scope: all clients, also those still to come.
+        std::cerr << "line_echo: a client: " << failure.what() << '\n';
+      }
+    }));
   }
 }
 

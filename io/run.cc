@@ -40,14 +40,20 @@ int EndSignal::signal() const noexcept {
 namespace run_internal {
 namespace {
 
+bool IsIgnored(int signal) noexcept {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 // Both signals, blocked, and f's end, as descriptors. The thread that waits for them made it.
 class Ends {
  public:
   Ends() : blocked_(io::BlockEndSignals()), end_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
     sigset_t signals;
     sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
+    for (const int signal : {SIGINT, SIGTERM}) {
+      if (!IsIgnored(signal)) sigaddset(&signals, signal);  // A blocked one is told also if it is ignored.
+    }
     if (end_ >= 0) signals_ = ::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals_ < 0) GiveUp(errno);
   }

@@ -10,7 +10,13 @@
 //       FiberScope clients;                                      // ends with the function
 //       io::TcpStream client;
 //       while (!listener.Accept(&client)) {
-//         static_cast<void>(clients.Spawn([client = std::move(client)]() mutable { Serve(std::move(client)); }));
+//         static_cast<void>(clients.Spawn([client = std::move(client)]() mutable {
+//           try {
+//             Serve(std::move(client));
+//           } catch (const std::exception& failure) {            // else it would cancel all clients, also later ones
+//             std::cerr << "a client: " << failure.what() << '\n';
+//           }
+//         }));
 //       }
 //       return 0;
 //     });
@@ -34,17 +40,23 @@
 // Afterwards argc and argv hold what is no flag, after the program's name. They are changed before f is called.
 //
 // Signals. f() runs in a CancelScope (sync/cancel_scope.h), which the first SIGINT or SIGTERM cancels. f(EndSignal&) is
-// not cancelled. A second SIGINT has its own action: Ctrl-C twice ends the process at once. A second SIGTERM is
-// dropped, because wrappers pass on what their children get, too. No handler runs: the calling thread waits for f's end
-// and, by signalfd(2), for the signals. All threads of the runtime block both, and so do programs that they start. One
-// that was made before Run() would get the signal. When f has ended without a signal, both have their actions again;
-// otherwise SIGTERM stays blocked. Where the system refuses signalfd(2) a line says so, and the signals end the process
-// as if Run() were not there.
+// not cancelled. After the first signal each SIGINT has its own action: Ctrl-C twice ends the process at once, and so
+// does one that a wrapper passes on beside the terminal's. Each SIGTERM after the first signal is dropped, because
+// supervisors and wrappers may both send it. A signal that is ignored when Run() is called stays ignored, such as SIGINT
+// in a job that a script has started by `&`.
 //
-// Who may call: main(), or another plain thread while no runtime runs; otherwise it ends the process with a line. It
-// blocks the thread. What StartRuntime() does with flags that cannot be, Run() does, too.
+// No handler runs: the calling thread waits for f's end and, by signalfd(2), for the signals. All threads of the
+// runtime block both, and so do programs that they start. A thread that was made before Run() and does not block them
+// would get the signal. When f has ended without a signal, both have their actions again; otherwise SIGTERM stays
+// blocked. Where the system refuses signalfd(2) a line says so, and the signals end the process as if Run() were not
+// there.
+//
+// Who may call: main(), or another plain thread of a process that has no other thread with these signals unblocked,
+// while no runtime runs; in a fiber, or beside a runtime, it ends the process with a line. It blocks the thread.
 // Memory ordering: what the thread did before is visible to f, and what f did to the thread. Lifetime: the EndSignal
 // lives until f has ended.
+// Errors: what StartRuntime() does with flags that cannot be, Run() does, too. If the runtime refuses the fiber (there
+// is no memory for its stack), the process ends with a line.
 #ifndef WEFT_IO_RUN_H_
 #define WEFT_IO_RUN_H_
 
@@ -72,7 +84,7 @@ class EndSignal {
   [[nodiscard]] int Wait(Deadline deadline);
   // 0: none has come.
   [[nodiscard]] int signal() const noexcept;
-  // Is set when it has come.
+  // Is set when it has come. To wait for only: after a Set() by anybody else, Wait() says 0.
   FiberEvent& event() noexcept { return event_; }
 
  private:

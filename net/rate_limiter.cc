@@ -79,8 +79,11 @@ void RateLimiter::SleepUntil(std::int64_t turn, std::int64_t n) {
   try {
     FiberSleepUntil(Deadline(Deadline::TimePoint(std::chrono::nanoseconds(turn))));
   } catch (...) {
-    // What others reserve after that time begins at `now`: the units could be had twice.
-    if (Now() < turn) earned_.fetch_sub(interval_ * n, std::memory_order_relaxed);
+    // What others reserve after that time begins at `now`: the units could be had twice. So the exchange is of a value
+    // that was there while the turn was still to come.
+    std::int64_t earned = earned_.load(std::memory_order_relaxed);
+    while (Now() < turn && !earned_.compare_exchange_weak(earned, earned - interval_ * n, std::memory_order_relaxed)) {
+    }
     throw;
   }
 }

@@ -11,6 +11,7 @@
 #include "weft/base/time/clock.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"
+#include "weft/sync/fiber_cancelled.h"
 
 namespace weft::retry_internal {
 namespace {
@@ -34,23 +35,23 @@ void GiveBack(io::RetryBudget* budget) noexcept {
 }  // namespace
 
 Attempts::Attempts(const RetryPolicy& policy)
-    : policy_(policy), next_pause_(static_cast<double>(policy.pause.count())) {
-  WEFT_CHECK(policy.attempts > 0, "Retry: no attempts");
-  WEFT_CHECK(policy.pause.count() >= 0 && policy.longest_pause.count() >= 0, "Retry: pauses of ", policy.pause.count(),
-             " to ", policy.longest_pause.count(), " ns");
-  WEFT_CHECK(policy.factor >= 1, "Retry: factor is ", policy.factor);  // Nor NaN.
+    : policy_(policy), next_pause_(static_cast<double>(policy.initial_backoff.count())) {
+  WEFT_CHECK(policy.max_attempts > 0, "Retry: no attempts");
+  WEFT_CHECK(policy.initial_backoff.count() >= 0 && policy.max_backoff.count() >= 0, "Retry: backoffs of ",
+             policy.initial_backoff.count(), " to ", policy.max_backoff.count(), " ns");
+  WEFT_CHECK(policy.backoff_multiplier >= 1, "Retry: backoff_multiplier is ", policy.backoff_multiplier);  // Nor NaN.
   WEFT_CHECK(policy.jitter >= 0 && policy.jitter <= 1, "Retry: jitter is ", policy.jitter);
   if (policy.budget != nullptr) policy.budget->Deposit();
 }
 
 std::chrono::nanoseconds Attempts::NextPause() noexcept {
-  const double pause = std::min(next_pause_, static_cast<double>(policy_.longest_pause.count()));
-  next_pause_ = pause * policy_.factor;
+  const double pause = std::min(next_pause_, static_cast<double>(policy_.max_backoff.count()));
+  next_pause_ = pause * policy_.backoff_multiplier;
   return base::SaturatingNanoseconds(std::chrono::duration<double, std::nano>(pause * (1 - policy_.jitter * Random())));
 }
 
 bool Attempts::Again() {
-  if (made_ == policy_.attempts) return false;
+  if (made_ == policy_.max_attempts) return false;
   const std::chrono::nanoseconds pause = NextPause();
   if (pause >= TimeLeft() || !Withdraw(policy_.budget)) return false;
   try {
@@ -63,24 +64,35 @@ bool Attempts::Again() {
   return true;
 }
 
-HedgeCore::HedgeCore(const HedgeOptions& options) : options_(options), most_(options.most) {
-  WEFT_CHECK(options.most > 0, "Hedge: no attempts");
+HedgeCore::HedgeCore(const HedgeOptions& options) : options_(options), most_(options.max_attempts) {
+  WEFT_CHECK(options.max_attempts > 0, "Hedge: no attempts");
   if (options.budget != nullptr) options.budget->Deposit();
 }
 
+// Until something has happened, or it is time. It may return earlier while the stack is unwound under a limit that has
+// passed; the wait without a deadline then goes on.
+void HedgeCore::Await(std::unique_lock<FiberMutex>& lock) {
+  const auto happened = [this] { return over || has_failed_ || running_ == 0; };
+  if (started_ == most_ || next_at_.is_none()) {
+    changed_.wait(lock, happened);
+  } else {
+    static_cast<void>(changed_.wait(lock, happened, next_at_));
+  }
+}
+
 bool HedgeCore::AwaitNext() {
-  bool may_start = started_ == 0;
-  if (!may_start) {
+  if (started_ > 0) {
     std::unique_lock lock(mutex);
-    const auto happened = [this] { return over || has_failed_ || running_ == 0; };
     for (;;) {
-      static_cast<void>(changed_.wait(lock, happened, started_ < most_ ? next_at_ : Deadline::None()));
+      Await(lock);
       if (over) return false;
+      // Its attempts may have ended by a cancellation that has not come to the caller's own waits yet.
+      synchronization::TestCancelledByChain();
+      const bool may_start = has_failed_ || running_ == 0 || next_at_.expired();
       has_failed_ = false;
-      TestCancel();  // Its attempts may have ended by it before it saw it itself.
-      if (started_ < most_ && Withdraw(options_.budget)) break;
+      if (may_start && started_ < most_ && Withdraw(options_.budget)) break;
       if (running_ == 0) return false;
-      next_at_ = Deadline::None();  // The budget is asked again when one has failed.
+      next_at_ = Deadline::None();  // Next time when one has failed.
     }
     ++running_;
   } else {

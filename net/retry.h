@@ -5,38 +5,39 @@
 // the first; the first success counts.
 // Sample:
 //   io::RetryBudget budget;                                   // one for all requests to these servers
-//   const std::error_code error = Retry({.attempts = 4, .budget = &budget}, [&] { return stream.Connect(address); });
+//   const std::error_code error = Retry({.max_attempts = 4, .budget = &budget}, [&] { return stream.Connect(address); });
 //   Reply reply = Retry({}, [&] { return FailAfter(100ms, [&] { return Ask(); }); });
 //   reply = Retry({}, [&] { return AskOrThrow(); }, [](std::exception_ptr failure) { return IsTransient(failure); });
 //   std::optional<Reply> first = Hedge({.delay = 20ms}, [&](std::size_t attempt) { return AskReplica(attempt); });
 //
 // Failures: a bool that is false; a std::error_code that is set; an object whose ok() says false; an empty
 // std::optional; a std::exception. Other results are successes, also none (void). FiberCancelled, and exceptions that
-// are no std::exception, pass through at once.
+// are no std::exception, pass through at once: a Hedge() then cancels and awaits its other attempts.
 //
-// Retry(policy, f [, worth]) calls f() until it succeeds, `attempts` times at most, and returns the last result or
-// throws the last exception. It gives up earlier, without a pause,
-//   where worth(failure) says false (`worth` takes that result, or that std::exception_ptr; others are worth it),
+// Retry(policy, f [, retryable]) calls f() until it succeeds, `max_attempts` times at most, and returns the last result
+// or throws the last exception. It gives up earlier, without a pause,
+//   where retryable(failure) says false (it takes that result, or that std::exception_ptr; others are retryable),
 //   where the pause would not end before the caller's deadline (TimeLeft() in sync/cancel_scope.h),
 //   where the budget is used up.
-// A pause is `factor` times the last one, up to `longest_pause`, less a random part, so that callers that failed
-// together do not come back together.
+// The first pause is `initial_backoff`; each is `backoff_multiplier` times the last one, up to `max_backoff`, less a
+// random part, so that callers that failed together do not come back together.
 //
-// Hedge(options, f) calls f(0) in a fiber, and f(1), f(2) ... in others, `most` in all: each when the last one was
-// started `delay` ago and none has succeeded, or at once when one has failed; if the budget allows it. The first
-// success is returned; the others are then cancelled, and have ended when Hedge() returns. If all fail it is the last
-// failure. f is called by several fibers at a time. Take as delay what nineteen of twenty calls do not take.
+// Hedge(options, f) calls f(0) in a fiber, and f(1), f(2) ... in others, `max_attempts` in all: each when the last one
+// was started `delay` ago and none has succeeded, or at once when one has failed; if the budget allows it. The first
+// success is returned; the others are then cancelled, and have ended when Hedge() returns. An attempt that was being
+// started when another one succeeded begins nevertheless, cancelled. If all fail it is the last failure. f is called by
+// several fibers at a time. Take as delay what nineteen of twenty calls do not take.
 //
 // The budget (net/budgets.h) gets a Deposit() for each call of Retry() or Hedge(), and pays for each attempt after
 // the first. An attempt that was paid for and not made is given back.
 //
 // Who may call: any fiber and any thread. Both may switch (a thread: block), and are cancellation points: a cancelled
 // Hedge() cancels its attempts and awaits them. An attempt that heeds no cancellation (it computes, or is in
-// FiberBlocking()) is waited for.
+// FiberBlocking()) is waited for. A success that has come before the cancellation is returned.
 // Memory ordering: f's attempts are visible to the caller. Lifetime: nothing is used after the return.
 // Errors: policies that cannot be end the process with a line. Hedge() throws TaskRefused (fiber/fiber_task.h) if the
-// runtime refuses its first fiber; if it refuses a later one, the others go on. Both throw what f's results throw when
-// they are moved.
+// runtime refuses its first fiber; if it refuses a later one, the others go on. A std::exception that a result throws
+// while it is kept is a failure of its attempt; what it throws when it is moved to the caller comes out.
 // Time is FiberClock's.
 // Source: exponential backoff with jitter (AWS Architecture Blog), retry throttling of gRPC; Dean and Barroso, The Tail
 // at Scale, 2013.
@@ -58,17 +59,16 @@
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/fiber_task.h"
 #include "weft/net/budgets.h"
-#include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
 
 namespace weft {
 
 struct RetryPolicy {
-  std::size_t attempts = 3;  // in all
-  std::chrono::nanoseconds pause = std::chrono::milliseconds(50);
-  double factor = 2;  // from one pause to the next, at least 1
-  std::chrono::nanoseconds longest_pause = std::chrono::seconds(5);
+  std::size_t max_attempts = 3;  // in all
+  std::chrono::nanoseconds initial_backoff = std::chrono::milliseconds(50);
+  double backoff_multiplier = 2;  // from one pause to the next, at least 1
+  std::chrono::nanoseconds max_backoff = std::chrono::seconds(5);
   double jitter = 0.5;  // the part of a pause that is random, 0 to 1
   io::RetryBudget* budget = nullptr;
 };
@@ -76,7 +76,7 @@ struct RetryPolicy {
 struct HedgeOptions {
   // After the start of the last attempt. By default another one is made only when one has failed.
   std::chrono::nanoseconds delay = std::chrono::nanoseconds::max();
-  std::size_t most = 2;  // in all
+  std::size_t max_attempts = 2;  // in all
   io::RetryBudget* budget = nullptr;
 };
 
@@ -104,16 +104,23 @@ bool IsFailure(const R& result) {
   }
 }
 
-struct AlwaysWorth {
+struct AlwaysRetryable {
   template <class Failure>
   bool operator()(const Failure&) const noexcept {
     return true;
   }
 };
-template <class Worth, class Failure>
-bool IsWorth(Worth& worth, const Failure& failure) {
-  if constexpr (std::is_invocable_r_v<bool, Worth&, const Failure&>) {
-    return worth(failure);
+// Whether `retryable` can be asked of a failure of f.
+template <class Retryable, class Result>
+constexpr bool kTakesFailures = std::is_invocable_r_v<bool, Retryable&, const std::exception_ptr&> ||
+                                std::is_invocable_r_v<bool, Retryable&, const Result&>;
+template <class Retryable>
+constexpr bool kTakesFailures<Retryable, void> = std::is_invocable_r_v<bool, Retryable&, const std::exception_ptr&>;
+
+template <class Retryable, class Failure>
+bool IsRetryable(Retryable& retryable, const Failure& failure) {
+  if constexpr (std::is_invocable_r_v<bool, Retryable&, const Failure&>) {
+    return retryable(failure);
   } else {
     return true;
   }
@@ -134,11 +141,11 @@ class Attempts {
   double next_pause_;  // in ns
 };
 
-template <class F, class Worth>
-auto RetryCalls(const RetryPolicy& policy, F& f, Worth&& worth) -> std::decay_t<std::invoke_result_t<F&>> {
+template <class F, class Retryable>
+auto RetryCalls(const RetryPolicy& policy, F& f, Retryable&& retryable) -> std::decay_t<std::invoke_result_t<F&>> {
   using Result = std::decay_t<std::invoke_result_t<F&>>;
-  static_assert(std::is_invocable_r_v<bool, Worth&, const std::exception_ptr&> || !std::is_void_v<Result>,
-                "Retry: `worth` takes a std::exception_ptr");
+  static_assert(kTakesFailures<Retryable, Result>,
+                "Retry: `retryable` takes what f returns, or a std::exception_ptr, and returns a bool");
   Attempts attempts(policy);
   for (;;) {
     std::exception_ptr failed;  // Its catch block is left before anything waits.
@@ -157,11 +164,11 @@ auto RetryCalls(const RetryPolicy& policy, F& f, Worth&& worth) -> std::decay_t<
         failed = std::current_exception();
       }
       if (failed == nullptr) {
-        if (!IsFailure(*result) || !IsWorth(worth, *result) || !attempts.Again()) return *std::move(result);
+        if (!IsFailure(*result) || !IsRetryable(retryable, *result) || !attempts.Again()) return *std::move(result);
         continue;
       }
     }
-    if (!IsWorth(worth, failed) || !attempts.Again()) std::rethrow_exception(failed);
+    if (!IsRetryable(retryable, failed) || !attempts.Again()) std::rethrow_exception(failed);
   }
 }
 
@@ -206,6 +213,7 @@ class HedgeCore {
   bool over = false;  // one has succeeded, or an exception passes through
 
  private:
+  void Await(std::unique_lock<FiberMutex>& lock);
   void NotStarted() noexcept;
   void Ended() noexcept;
 
@@ -267,12 +275,9 @@ void RunAttempt(HedgeCore* core, HedgeResult<Result>* kept, F& f, std::size_t nu
   };
   try {
     CallInto(core, kept, f, number);
-  } catch (const FiberCancelled&) {  // With the caller, or by others: then it has failed.
-    fail(false);
-    throw;
   } catch (const std::exception&) {
     fail(false);
-  } catch (...) {
+  } catch (...) {  // Also FiberCancelled: the fiber ends with it.
     fail(true);
   }
 }
@@ -281,11 +286,11 @@ void RunAttempt(HedgeCore* core, HedgeResult<Result>* kept, F& f, std::size_t nu
 
 template <class F>
 auto Retry(const RetryPolicy& policy, F&& f) {
-  return retry_internal::RetryCalls(policy, f, retry_internal::AlwaysWorth());
+  return retry_internal::RetryCalls(policy, f, retry_internal::AlwaysRetryable());
 }
-template <class F, class Worth>
-auto Retry(const RetryPolicy& policy, F&& f, Worth&& worth) {
-  return retry_internal::RetryCalls(policy, f, worth);
+template <class F, class Retryable>
+auto Retry(const RetryPolicy& policy, F&& f, Retryable&& retryable) {
+  return retry_internal::RetryCalls(policy, f, retryable);
 }
 
 template <class F>
@@ -293,18 +298,18 @@ auto Hedge(const HedgeOptions& options, F&& f) {
   using Result = std::decay_t<std::invoke_result_t<F&, std::size_t>>;
   retry_internal::HedgeCore core(options);
   retry_internal::HedgeResult<Result> kept;
-  FiberScope attempts({.policy = ScopePolicy::kCollect});  // Last: its fibers use the rest.
-  while (core.AwaitNext()) {
-    retry_internal::HedgeCore::Start start(&core);
-    const std::size_t number = core.number();
-    if (attempts.Spawn([&core, &kept, &f, number] { retry_internal::RunAttempt(&core, &kept, f, number); })) {
-      start.done();
-    } else if (number == 0) {
-      throw TaskRefused("Hedge");
+  {
+    FiberScope attempts({.policy = ScopePolicy::kCollect});
+    while (core.AwaitNext()) {
+      retry_internal::HedgeCore::Start start(&core);
+      const std::size_t number = core.number();
+      if (attempts.Spawn([&core, &kept, &f, number] { retry_internal::RunAttempt(&core, &kept, f, number); })) {
+        start.done();
+      } else if (number == 0) {
+        throw TaskRefused("Hedge");
+      }
     }
-  }
-  attempts.Cancel();
-  attempts.Wait();
+  }  // Cancels and awaits the others. No cancellation point: a success is not thrown away.
   return kept.Take();
 }
 

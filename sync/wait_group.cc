@@ -4,6 +4,7 @@
 #include "weft/sync/wait_group.h"
 
 #include "weft/base/report/check.h"
+#include "weft/base/thread/exit.h"
 #include "weft/sync/fiber_cancelled.h"
 
 namespace weft {
@@ -12,6 +13,12 @@ using synchronization::Interruptible;
 using synchronization::Waiter;
 using synchronization::WaitList;
 using synchronization::WaitResult;
+
+WaitGroup::~WaitGroup() {
+  queue_.Drain("WaitGroup");  // One whose cancelled wait was passed over may be there still.
+  // exit() destroys what is static under fibers that never run again.
+  WEFT_CHECK(count_ == 0 || base::IsInExit(), "WaitGroup::~WaitGroup: ", count_, " Done() are still to come");
+}
 
 void WaitGroup::Add(std::ptrdiff_t n) noexcept {
   queue_.lock();

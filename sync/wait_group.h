@@ -12,7 +12,7 @@
 //     });
 //     if (!started) group.Done();
 //   }
-//   group.Wait();
+//   Shielded([&] { group.Wait(); });                            // not cancelled: the fibers use `group`
 //
 // Better than this: FiberScope (fiber/fiber_scope.h) where the caller starts the fibers itself: they end with it, also
 // after an exception or a cancellation, and no Done() can be forgotten. FiberLatch where the number is known before:
@@ -21,12 +21,14 @@
 // Who may call: any fiber and any thread. Add(), Done() and Count() never switch or block. Wait() may switch (a thread:
 // block) and is a cancellation point.
 // Memory ordering: what X did before its Done() is visible to Y after a Wait() that this Done() has let through.
-// Lifetime: may be destroyed once all waits have returned, even if the last Done() has not.
-// Errors: Done() below zero ends the process, and so does an Add() of less than nothing.
+// Lifetime: may be destroyed once the count has come to zero and all waits have returned, even if the last Done() has
+// not. A wait that throws (it was cancelled) or says false has waited for nothing: the fibers still call Done().
+// Errors: Done() below zero ends the process, and so do an Add() of less than nothing and a destructor that finds a
+// count above zero.
 //
-// Reuse: Wait() returns if the count is zero, or has been since the call, also if an Add() follows at once. So rounds
-// may overlap: a Wait() of the last round never waits for the next one. But an Add() from zero that races with a Wait()
-// may come after it: who waits for certain work has called Add() for it before.
+// Reuse: Wait() returns if the count is zero, or has been since it began to wait, also if an Add() has followed. Add()
+// for the next round only when the waits of the last one have returned, as in Go. Add() for the work of this round comes
+// before its Wait().
 //
 // The count is guarded by the queue's lock: no protocol of its own (sync/wait/wait_queue.h).
 //   WG1  The Done() that comes to zero takes all waiters out of the queue in the same section.
@@ -49,7 +51,7 @@ class WaitGroup {
   constexpr WaitGroup() = default;
   WaitGroup(const WaitGroup&) = delete;
   WaitGroup& operator=(const WaitGroup&) = delete;
-  ~WaitGroup() { queue_.Drain("WaitGroup"); }  // One whose cancelled wait was passed over may be there still.
+  ~WaitGroup();
 
   void Add(std::ptrdiff_t n = 1) noexcept;
   void Done() noexcept;

@@ -179,6 +179,25 @@ TEST(Run, ASecondTerminationDoesNothing) {
   }
 }
 
+// As a shell starts what is in the background of a script.
+TEST(Run, AnIgnoredSignalStaysIgnored) {
+  for (const auto& [ignored, other] : {std::pair(SIGINT, SIGTERM), std::pair(SIGTERM, SIGINT)}) {
+    EXPECT_EQ(EndOf([ignored = ignored, other = other] {
+                ::signal(ignored, SIG_IGN);
+                CommandLine line;
+                return weft::Run(line.argc, line.argv, [&](EndSignal& end) {
+                  Signal(ignored);
+                  if (end.Wait(5ms) != 0) return 1;
+                  Signal(other);
+                  if (end.Wait() != other) return 2;
+                  Signal(ignored);
+                  return 7;
+                });
+              }),
+              7);
+  }
+}
+
 // The end of f() that a first signal has cancelled may take its time, too.
 TEST(Run, ASecondInterruptEndsACancelledFunctionThatDoesNotEnd) {
   EXPECT_EQ(RunInChild([] {

@@ -74,14 +74,12 @@ TEST_P(RateLimiterTest, TurnsComeInTheOrderOfTheCalls) {
     std::vector<int> order;
     FiberScope scope;
     for (int i = 0; i < 8; ++i) {
-      bool reserved = false;
       EXPECT_TRUE(scope.Spawn([&, i] {
-        reserved = true;
         limiter.Acquire();
         EXPECT_EQ(Since(), i * 1s);
-        order.push_back(i);
+        order.push_back(i);  // One at a time: each has its own second.
       }));
-      while (!reserved) FiberSleepFor(1ns);
+      FiberSleepFor(1ns);  // Until it sleeps in Acquire().
     }
     scope.Wait();
     EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7}));
@@ -111,6 +109,33 @@ TEST_P(RateLimiterTest, WhatACancelledCallerHadReservedComesBack) {
     EXPECT_EQ(Since(), 600ms);
     limiter.Acquire();
     EXPECT_EQ(Since(), 1s);
+  });
+}
+
+TEST_P(RateLimiterTest, OthersKeepTheirTurnsWhenOneGivesUp) {
+  InFiber([&] {
+    RateLimiter limiter({.per_second = 1});
+    limiter.Acquire();
+    CancelScope gives_up;
+    std::chrono::nanoseconds turns[3] = {};
+    FiberScope line;
+    EXPECT_TRUE(line.Spawn([&] { EXPECT_FALSE(gives_up.Run([&] { limiter.Acquire(); })); }));
+    FiberSleepFor(1ns);
+    for (auto& turn : turns) {
+      EXPECT_TRUE(line.Spawn([&] {
+        limiter.Acquire();
+        turn = Since();
+      }));
+      FiberSleepFor(1ns);
+      if (&turn == &turns[1]) {
+        gives_up.Cancel();
+        FiberSleepFor(1ns);
+      }
+    }
+    line.Wait();
+    EXPECT_EQ(turns[0], 2s);
+    EXPECT_EQ(turns[1], 3s);
+    EXPECT_EQ(turns[2], 3s) << "it came after the return, and has what was returned";
   });
 }
 
@@ -154,10 +179,11 @@ TEST_P(RateLimiterTest, ATurnBeyondTheClocksEndNeverComes) {
 // A turn that has come before the cancelled caller runs is lost: given back, its units could be had twice.
 TEST(RateLimiter, ATurnThatHasPassedDoesNotComeBack) {
   const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
-  Fiber([] {
-    RateLimiter limiter({.per_second = 50, .burst = 1000});
+  const auto was_cancelled_in_time = [](std::chrono::milliseconds time) {
+    RateLimiter limiter({.per_second = 1000.0 / static_cast<double>(time.count()), .burst = 1000});
+    const Deadline not_yet = time;
     EXPECT_TRUE(limiter.TryAcquire());
-    const Deadline turn = 20ms;
+    const Deadline passed = time;
     CancelScope scope;
     bool waits = false;
     Fiber waiter([&] {
@@ -167,11 +193,14 @@ TEST(RateLimiter, ATurnThatHasPassedDoesNotComeBack) {
       }));
     });
     while (!waits) FiberYield();
+    const bool in_time = !not_yet.expired();
     scope.Cancel();
-    while (!turn.expired()) continue;  // There is one worker.
+    while (!passed.expired()) continue;  // There is one worker.
     waiter.Join();
-    EXPECT_FALSE(limiter.TryAcquire(1000));
-  }).Join();
+    EXPECT_TRUE(!in_time || !limiter.TryAcquire(1000));
+    return in_time;
+  };
+  Fiber([&] { EXPECT_TRUE(testing::InTime(20ms, was_cancelled_in_time)); }).Join();
 }
 
 // While time stands still there is the burst for all, and no unit more.

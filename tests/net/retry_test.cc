@@ -23,6 +23,8 @@
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/io_result.h"
+#include "weft/scheduling_group/fiber/park.h"
+#include "weft/sync/cancel/cancel_node.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
@@ -55,7 +57,8 @@ int LeftIn(io::RetryBudget* budget) {
 // What is no std::exception.
 struct Other {};
 
-constexpr RetryPolicy kExact{.attempts = 6, .pause = 100ms, .factor = 2, .longest_pause = 350ms, .jitter = 0};
+constexpr RetryPolicy kExact{
+    .max_attempts = 6, .initial_backoff = 100ms, .backoff_multiplier = 2, .max_backoff = 350ms, .jitter = 0};
 
 // --- Retry ---
 
@@ -80,7 +83,7 @@ TEST_P(RetryTest, APauseIsShorterByARandomPart) {
   InFiber([&] {
     std::vector<std::chrono::nanoseconds> pauses;
     auto last = Since();
-    EXPECT_FALSE(Retry({.attempts = 101, .pause = 100ms, .factor = 1, .jitter = 0.25}, [&] {
+    EXPECT_FALSE(Retry({.max_attempts = 101, .initial_backoff = 100ms, .backoff_multiplier = 1, .jitter = 0.25}, [&] {
       pauses.push_back(Since() - last);
       last = Since();
       return false;
@@ -96,7 +99,7 @@ TEST_P(RetryTest, APauseIsShorterByARandomPart) {
 
 TEST_P(RetryTest, KnowsWhatAFailureIs) {
   InFiber([&] {
-    const RetryPolicy twice{.attempts = 2, .pause = 1ms};
+    const RetryPolicy twice{.max_attempts = 2, .initial_backoff = 1ms};
     int calls = 0;
     const auto counted = [&](auto first, auto second) {
       calls = 0;
@@ -145,7 +148,7 @@ TEST_P(RetryTest, ThrowsTheLastException) {
   });
 }
 
-TEST_P(RetryTest, OnlyWhatIsWorthItIsTriedAgain) {
+TEST_P(RetryTest, OnlyWhatIsRetryableIsTriedAgain) {
   InFiber([&] {
     int calls = 0;
     const auto call = [&] {
@@ -249,7 +252,7 @@ TEST_P(RetryTest, AFastFirstAttemptIsNotHedged) {
 TEST_P(RetryTest, ASlowAttemptIsHedgedAndTheLoserCancelled) {
   InFiber([&] {
     std::atomic<int> cancelled{0};
-    const std::string answer = Hedge({.delay = 20ms, .most = 3}, [&](std::size_t attempt) -> std::string {
+    const std::string answer = Hedge({.delay = 20ms, .max_attempts = 3}, [&](std::size_t attempt) -> std::string {
       if (attempt == 2) return "the third";
       try {
         FiberSleepFor(1h);
@@ -269,7 +272,7 @@ TEST_P(RetryTest, ASlowAttemptIsHedgedAndTheLoserCancelled) {
 TEST_P(RetryTest, AFailureStartsTheNextAtOnceAndTheLastOneCounts) {
   InFiber([&] {
     std::vector<std::chrono::nanoseconds> starts;
-    const auto result = Hedge({.delay = 1s, .most = 3}, [&](std::size_t attempt) {
+    const auto result = Hedge({.delay = 1s, .max_attempts = 3}, [&](std::size_t attempt) {
       starts.push_back(Since());
       FiberSleepFor(attempt == 0 ? 10ms : 3ms);
       return make_error_code(attempt == 2 ? std::errc::io_error : std::errc::timed_out);
@@ -278,7 +281,7 @@ TEST_P(RetryTest, AFailureStartsTheNextAtOnceAndTheLastOneCounts) {
     EXPECT_EQ(starts, (std::vector<std::chrono::nanoseconds>{0ms, 10ms, 13ms}));
     EXPECT_EQ(Since(), 16ms);
     try {
-      Hedge({.delay = 1s, .most = 2},
+      Hedge({.delay = 1s, .max_attempts = 2},
             [](std::size_t attempt) { throw std::runtime_error("attempt " + std::to_string(attempt)); });
       ADD_FAILURE() << "nothing was thrown";
     } catch (const std::runtime_error& error) {
@@ -295,6 +298,53 @@ TEST_P(RetryTest, AFailedHedgeDoesNotEndTheFirst) {
       return attempt == 0;
     }));
     EXPECT_EQ(Since(), 50ms);
+  });
+}
+
+// The next is made at once, and not when the delay after the failed one's start is over.
+TEST_P(RetryTest, AFailedHedgeIsReplacedAtOnce) {
+  InFiber([&] {
+    EXPECT_EQ(Hedge({.delay = 10ms, .max_attempts = 3},
+                    [&](std::size_t attempt) -> std::optional<std::chrono::nanoseconds> {
+                      if (attempt == 2) return Since();
+                      FiberSleepFor(attempt == 0 ? 1s : 1ms);
+                      return std::nullopt;
+                    }),
+              11ms);
+    EXPECT_EQ(Since(), 11ms);
+  });
+}
+
+TEST_P(RetryTest, ASuccessFollowsAnException) {
+  InFiber([&] {
+    const auto second = [](std::size_t attempt) {
+      if (attempt == 0) throw std::runtime_error("the first");
+      return 7;
+    };
+    EXPECT_EQ(Hedge({}, second), 7);
+    EXPECT_FALSE(Hedge({}, [](std::size_t attempt) -> std::optional<int> {
+      if (attempt == 0) throw std::runtime_error("the first");
+      return std::nullopt;
+    })) << "the last failure is a result";
+  });
+}
+
+TEST_P(RetryTest, ASuccessInHandIsReturnedThoughTheCallerIsCancelledWhileTheLosersEnd) {
+  InFiber([&] {
+    const std::optional<int> result = MoveOnAfter(30ms, [&] {
+      return Hedge({.delay = 20ms}, [](std::size_t attempt) {
+        if (attempt == 1) return 7;
+        try {
+          FiberSleepFor(1h);
+        } catch (const FiberCancelled&) {
+          Shielded([] { FiberSleepFor(20ms); });
+          throw;
+        }
+        return 8;
+      });
+    });
+    EXPECT_EQ(result, 7);
+    EXPECT_EQ(Since(), 40ms);
   });
 }
 
@@ -319,9 +369,9 @@ TEST_P(RetryTest, TheBudgetPaysForHedges) {
       FiberSleepFor(100ms);
       return true;
     };
-    EXPECT_TRUE(Hedge({.delay = 10ms, .most = 4, .budget = &budget}, slow));
+    EXPECT_TRUE(Hedge({.delay = 10ms, .max_attempts = 4, .budget = &budget}, slow));
     EXPECT_EQ(calls, 2);
-    EXPECT_TRUE(Hedge({.delay = 0ms, .most = 4, .budget = &budget}, slow));
+    EXPECT_TRUE(Hedge({.delay = 0ms, .max_attempts = 4, .budget = &budget}, slow));
     EXPECT_EQ(calls, 3);
     calls = 0;
     EXPECT_FALSE(Hedge({.budget = &budget}, [&](std::size_t) { return ++calls == 0; }));
@@ -332,11 +382,25 @@ TEST_P(RetryTest, TheBudgetPaysForHedges) {
   });
 }
 
+TEST_P(RetryTest, HedgedCallsPayIntoTheBudget) {
+  InFiber([&] {
+    io::RetryBudget budget({.share = 0.5, .reserve = 1});
+    const auto calls = [&] {
+      std::atomic<int> made{0};
+      EXPECT_FALSE(Hedge({.max_attempts = 4, .budget = &budget}, [&](std::size_t) { return ++made == 0; }));
+      return made.load();
+    };
+    EXPECT_EQ(calls(), 2);
+    EXPECT_EQ(calls(), 1);
+    EXPECT_EQ(calls(), 2) << "two requests pay for one attempt";
+  });
+}
+
 TEST_P(RetryTest, ACallerThatIsCancelledCancelsAll) {
   InFiber([&] {
     std::atomic<int> begun{0}, cancelled{0};
     EXPECT_FALSE(MoveOnAfter(100ms, [&] {
-      Hedge({.delay = 10ms, .most = 3}, [&](std::size_t) {
+      Hedge({.delay = 10ms, .max_attempts = 3}, [&](std::size_t) {
         ++begun;
         try {
           FiberSleepFor(1h);
@@ -373,10 +437,76 @@ TEST_P(RetryTest, ACancelledAttemptIsNotMadeAgain) {
   });
 }
 
+// A cancellation has come to an attempt, which says so by its result, and not to the caller's own waits yet.
+TEST_P(RetryTest, ACancellationOnItsWayStartsNoAttempt) {
+  InFiber([&] {
+    io::RetryBudget budget({.share = 0, .reserve = 1});
+    std::atomic<int> calls{0};
+    synchronization::CancelNode scope;
+    scheduling_group::FiberEntity* const self = scheduling_group::CurrentFiber();
+    synchronization::EnterScope(self, &scope);
+    const auto call = [&](std::size_t) {
+      ++calls;
+      scope.cancelled.store(synchronization::CancelReason::kCancelled,
+                            std::memory_order_release);  // As Cancel() begins.
+      return make_error_code(std::errc::operation_canceled);
+    };
+    EXPECT_THROW(static_cast<void>(Hedge({.budget = &budget}, call)), FiberCancelled);
+    synchronization::LeaveScope(self, &scope);
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(LeftIn(&budget), 1);
+  });
+}
+
+// While a destructor unwinds the stack, a limit of its own ends waits with a time-out: that is not the delay's end.
+TEST_P(RetryTest, APassedLimitIsNotTheDelaysEnd) {
+  InFiber([&] {
+    std::atomic<int> calls{0};
+    struct Hedges {
+      ~Hedges() {
+        ShieldedFor(10ms, [this] {
+          EXPECT_TRUE(Hedge({.delay = 1h, .max_attempts = 3}, [this](std::size_t attempt) {
+            ++calls;
+            if (attempt == 0) Shielded([] { FiberSleepFor(50ms); });
+            return true;
+          }));
+        });
+      }
+      std::atomic<int>& calls;
+    };
+    try {
+      const Hedges hedges{calls};
+      throw std::runtime_error("as asked");
+    } catch (const std::runtime_error&) {
+    }
+    EXPECT_EQ(calls, 1);
+    EXPECT_EQ(Since(), 50ms);
+  });
+}
+
+// Also where the caller is not cancelled: the function's own children may have been.
+TEST_P(RetryTest, ACancelledFunctionPassesThrough) {
+  InFiber([&] {
+    std::atomic<int> calls{0};
+    EXPECT_THROW(Hedge({.delay = 1ms, .max_attempts = 3},
+                       [&](std::size_t attempt) {
+                         ++calls;
+                         if (attempt == 1) throw FiberCancelled(false);
+                         FiberSleepFor(1h);
+                       }),
+                 FiberCancelled);
+    EXPECT_EQ(calls, 2);
+    EXPECT_EQ(Since(), 1ms);
+    calls = 0;
+    EXPECT_THROW(Retry(kExact, [&] { ++calls, throw FiberCancelled(false); }), FiberCancelled);
+    EXPECT_EQ(calls, 1);
+  });
+}
+
 TEST_P(RetryTest, WhatIsNoStdExceptionPassesThrough) {
   InFiber([&] {
     std::atomic<int> calls{0};
-    EXPECT_THROW(Hedge({.delay = 1ms, .most = 3},
+    EXPECT_THROW(Hedge({.delay = 1ms, .max_attempts = 3},
                        [&](std::size_t attempt) {
                          ++calls;
                          if (attempt == 1) throw Other();
@@ -412,7 +542,7 @@ TEST_P(RetryTest, AnAttemptThatIsRefusedCostsNothing) {
     io::RetryBudget budget({.share = 0, .reserve = 1});
     std::optional<fiber::RefuseFiberStarts> refuse;
     std::atomic<int> calls{0};
-    EXPECT_EQ(Hedge({.delay = 10ms, .most = 3, .budget = &budget},
+    EXPECT_EQ(Hedge({.delay = 10ms, .max_attempts = 3, .budget = &budget},
                     [&](std::size_t attempt) {
                       ++calls;
                       refuse.emplace();
@@ -430,16 +560,29 @@ TEST_P(RetryTest, AnAttemptThatIsRefusedCostsNothing) {
   });
 }
 
+// What could never be asked does not compile.
+template <class Result, class Retryable>
+constexpr bool kMayAsk = retry_internal::kTakesFailures<Retryable, Result>;
+constexpr auto kOfErrc = [](std::errc) { return true; };
+constexpr auto kOfCode = [](const std::error_code&) { return true; };
+constexpr auto kOfException = [](std::exception_ptr) { return true; };
+constexpr auto kOfNothing = [](const auto&) {};
+static_assert(kMayAsk<std::error_code, decltype(kOfCode)> && kMayAsk<std::error_code, decltype(kOfException)>);
+static_assert(kMayAsk<void, decltype(kOfException)>);
+static_assert(!kMayAsk<std::error_code, decltype(kOfErrc)> && !kMayAsk<std::error_code, decltype(kOfNothing)>);
+static_assert(!kMayAsk<void, decltype(kOfCode)>);
+
 TEST(RetryDeathTest, PoliciesThatCannotBeEndTheProcess) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   const auto retry = [](const RetryPolicy& policy) { Retry(policy, [] {}); };
-  EXPECT_DEATH(retry({.attempts = 0}), "Retry: no attempts");
-  EXPECT_DEATH(retry({.pause = -1ns}), "Retry: pauses of -1 to 5000000000 ns");
-  EXPECT_DEATH(retry({.longest_pause = -1ns}), "Retry: pauses of 50000000 to -1 ns");
-  EXPECT_DEATH(retry({.factor = 0.5}), "Retry: factor is 0.5");
-  EXPECT_DEATH(retry({.factor = std::numeric_limits<double>::quiet_NaN()}), "Retry: factor is nan");
+  EXPECT_DEATH(retry({.max_attempts = 0}), "Retry: no attempts");
+  EXPECT_DEATH(retry({.initial_backoff = -1ns}), "Retry: backoffs of -1 to 5000000000 ns");
+  EXPECT_DEATH(retry({.max_backoff = -1ns}), "Retry: backoffs of 50000000 to -1 ns");
+  EXPECT_DEATH(retry({.backoff_multiplier = 0.5}), "Retry: backoff_multiplier is 0.5");
+  EXPECT_DEATH(retry({.backoff_multiplier = std::numeric_limits<double>::quiet_NaN()}),
+               "Retry: backoff_multiplier is nan");
   EXPECT_DEATH(retry({.jitter = 1.5}), "Retry: jitter is 1.5");
-  EXPECT_DEATH(Hedge({.most = 0}, [](std::size_t) {}), "Hedge: no attempts");
+  EXPECT_DEATH(Hedge({.max_attempts = 0}, [](std::size_t) {}), "Hedge: no attempts");
 }
 
 }  // namespace

@@ -84,6 +84,7 @@ struct World {
     EXPECT_TRUE(full_queue.TryPush(0));
     EXPECT_TRUE(full_buffer.TryAppend(NoncontiguousBuffer("x")));
   }
+  ~World() { wait_group.Done(); }
 };
 struct CancellationPoint {
   const char* name;

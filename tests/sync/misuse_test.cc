@@ -300,9 +300,12 @@ TEST_F(SyncMisuseDeathTest, ExitWithFibersThatWaitForStaticObjectsIsNoMisuse) {
         static FiberConditionVariable condition;
         static FiberEvent event;
         static FiberLatch latch(1);
+        static WaitGroup group;
+        group.Add();
         auto* const workers = new testing::WorkerGroup(1);
         static_cast<void>(workers->Start([] { event.Wait(); }));
         static_cast<void>(workers->Start([] { latch.Wait(); }));
+        static_cast<void>(workers->Start([] { group.Wait(); }));
         static_cast<void>(workers->Start([] {
           std::unique_lock lock(mutex);
           condition.wait(lock);

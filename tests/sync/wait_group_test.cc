@@ -205,8 +205,26 @@ TEST(WaitGroupDeathTest, MoreDoneThanAddEndsTheProcess) {
   WaitGroup group;
   EXPECT_DEATH(group.Done(), "WaitGroup::Done: called more often than Add\\(\\)");
   EXPECT_DEATH(group.Add(-1), "WaitGroup::Add: -1 to 0");
-  group.Add(PTRDIFF_MAX);
-  EXPECT_DEATH(group.Add(), "WaitGroup::Add: 1 to 9223372036854775807");
+  EXPECT_DEATH(
+      {
+        WaitGroup full;
+        full.Add(PTRDIFF_MAX);
+        full.Add();
+      },
+      "WaitGroup::Add: 1 to 9223372036854775807");
+}
+
+// What still calls Done() would use a group that has gone: a cancelled wait is such an end.
+TEST(WaitGroupDeathTest, OneThatIsDestroyedBeforeItIsDoneEndsTheProcess) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(
+      {
+        WaitGroup group;
+        group.Add(3);
+        group.Done();
+        EXPECT_FALSE(group.Wait(1ns));
+      },
+      "WaitGroup::~WaitGroup: 2 Done\\(\\) are still to come");
 }
 
 }  // namespace

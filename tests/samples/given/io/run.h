@@ -3,6 +3,8 @@
 
 // What the samples of the header of this name use: see ../../compile_samples.py.
 
+#include <exception>
+#include <iostream>
 void Serve(io::TcpStream client);
 io::TcpListener Listening();
 void ServeConnection(io::TcpConnection& connection);
