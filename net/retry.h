@@ -85,7 +85,7 @@ namespace retry_internal {
 template <class R>
 constexpr bool kIsOptional = false;
 template <class T>
-constexpr bool kIsOptional<std::optional<T>> = true;
+inline constexpr bool kIsOptional<std::optional<T>> = true;
 
 template <class R>
 bool IsFailure(const R& result) {
