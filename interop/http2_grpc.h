@@ -167,9 +167,9 @@ class GrpcCall {
   // For a message of so many bytes, behind its head. nullptr: the call has failed.
   char* MakeRoom(std::size_t size);
   bool Flush();
-  Http2Headers Head() const;               // the header fields of the answer
-  bool Unpack(std::string_view* message);  // *message, which is gzip. False: the call has failed.
-  bool FailTooLarge(const std::string& size);     // false
+  Http2Headers Head() const;                   // the header fields of the answer
+  bool Unpack(std::string_view* message);      // *message, which is gzip. False: the call has failed.
+  bool FailTooLarge(const std::string& size);  // false
   // False: the stream has ended before, or the call has failed.
   bool AwaitBytes(std::size_t size);
   void MakeRoomToRead(std::size_t size);
