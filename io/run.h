@@ -42,8 +42,8 @@
 // Signals. f() runs in a CancelScope (sync/cancel_scope.h), which the first SIGINT or SIGTERM cancels. f(EndSignal&) is
 // not cancelled. After the first signal each SIGINT has its own action: Ctrl-C twice ends the process at once, and so
 // does one that a wrapper passes on beside the terminal's. Each SIGTERM after the first signal is dropped, because
-// supervisors and wrappers may both send it. A signal that is ignored when Run() is called stays ignored, such as SIGINT
-// in a job that a script has started by `&`.
+// supervisors and wrappers may both send it. A signal that is ignored when Run() is called stays ignored, such as
+// SIGINT in a job that a script has started by `&`.
 //
 // No handler runs: the calling thread waits for f's end and, by signalfd(2), for the signals. All threads of the
 // runtime block both, and so do programs that they start. A thread that was made before Run() and does not block them

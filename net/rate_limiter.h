@@ -14,10 +14,10 @@
 //
 // Who may call: any fiber and any thread. TryAcquire() never switches or blocks. Acquire() may switch (a thread:
 // block); it is a cancellation point, and returns a reservation when it throws, unless its turn has come meanwhile.
-// Turns that others hold stay as they are: what was returned goes to those that come next, whose turns may then be those
-// of others in line. A return may also bring the time below what others hold; the next call begins at `now`, and one of
-// the others that gives up later returns its units a second time. So the rate may be exceeded by as many units as were
-// returned.
+// Turns that others hold stay as they are: what was returned goes to those that come next, whose turns may then be
+// those of others in line. A return may also bring the time below what others hold; the next call begins at `now`, and
+// one of the others that gives up later returns its units a second time. So the rate may be exceeded by as many units
+// as were returned.
 // More than `burst` units at once: TryAcquire() never has them; Acquire() waits until they are earned.
 //
 // Memory ordering: none: it only counts. Lifetime: outlives all calls.

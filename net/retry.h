@@ -5,7 +5,7 @@
 // the first; the first success counts.
 // Sample:
 //   io::RetryBudget budget;                                   // one for all requests to these servers
-//   const std::error_code error = Retry({.max_attempts = 4, .budget = &budget}, [&] { return stream.Connect(address); });
+//   std::error_code error = Retry({.max_attempts = 4, .budget = &budget}, [&] { return stream.Connect(address); });
 //   Reply reply = Retry({}, [&] { return FailAfter(100ms, [&] { return Ask(); }); });
 //   reply = Retry({}, [&] { return AskOrThrow(); }, [](std::exception_ptr failure) { return IsTransient(failure); });
 //   std::optional<Reply> first = Hedge({.delay = 20ms}, [&](std::size_t attempt) { return AskReplica(attempt); });
@@ -83,7 +83,7 @@ struct HedgeOptions {
 namespace retry_internal {
 
 template <class R>
-constexpr bool kIsOptional = false;
+inline constexpr bool kIsOptional = false;
 template <class T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
@@ -112,10 +112,11 @@ struct AlwaysRetryable {
 };
 // Whether `retryable` can be asked of a failure of f.
 template <class Retryable, class Result>
-constexpr bool kTakesFailures = std::is_invocable_r_v<bool, Retryable&, const std::exception_ptr&> ||
-                                std::is_invocable_r_v<bool, Retryable&, const Result&>;
+inline constexpr bool kTakesFailures = std::is_invocable_r_v<bool, Retryable&, const std::exception_ptr&> ||
+                                       std::is_invocable_r_v<bool, Retryable&, const Result&>;
 template <class Retryable>
-constexpr bool kTakesFailures<Retryable, void> = std::is_invocable_r_v<bool, Retryable&, const std::exception_ptr&>;
+inline constexpr bool kTakesFailures<Retryable, void> =
+    std::is_invocable_r_v<bool, Retryable&, const std::exception_ptr&>;
 
 template <class Retryable, class Failure>
 bool IsRetryable(Retryable& retryable, const Failure& failure) {

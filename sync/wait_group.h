@@ -27,8 +27,8 @@
 // count above zero.
 //
 // Reuse: Wait() returns if the count is zero, or has been since it began to wait, also if an Add() has followed. Add()
-// for the next round only when the waits of the last one have returned, as in Go. Add() for the work of this round comes
-// before its Wait().
+// for the next round only when the waits of the last one have returned, as in Go. Add() for the work of this round
+// comes before its Wait().
 //
 // The count is guarded by the queue's lock: no protocol of its own (sync/wait/wait_queue.h).
 //   WG1  The Done() that comes to zero takes all waiters out of the queue in the same section.

@@ -103,6 +103,8 @@ class Http2EmptyFrames {
     if (IsWindowUpdate()) return kIncrement;
     return IsPadded() ? 1 : 0;
   }
+  // Of a SETTINGS frame.
+  std::size_t Settings() const noexcept { return Length() / kSetting; }
   // Whether it gives back what was sent.
   bool IsCovered() noexcept {
     const std::uint8_t* const from = head_ + kHead;
@@ -116,7 +118,7 @@ class Http2EmptyFrames {
       case NGHTTP2_DATA:
         return Length() <= (IsPadded() ? std::size_t{1} + head_[kHead] : 0) ? 1 : 0;
       case NGHTTP2_SETTINGS:
-        return static_cast<double>(1 + Length() / kSetting);
+        return 1 + static_cast<double>(Settings());
       case NGHTTP2_WINDOW_UPDATE:
         return IsWindowUpdate() && IsCovered() ? 0 : 1;
       case NGHTTP2_HEADERS:
