@@ -20,6 +20,7 @@
 
 #include "weft/base/report/build_mode.h"
 #include "weft/base/thread/cpu.h"
+#include "weft/tests/testing/patience.h"
 
 namespace weft::base {
 namespace {
@@ -63,7 +64,7 @@ int MissesOfEachOther(int rounds, Fence often, Fence rarely) {
 
 TEST(AsymmetricFence, OneOfTwoThreadsSeesTheOthersStore) {
   if (!HasHeavyFence()) GTEST_SKIP() << "this kernel has no membarrier(), or a filter of system calls refuses it";
-  EXPECT_EQ(MissesOfEachOther(100'000, &LightFence, &HeavyFence), 0);
+  EXPECT_EQ(MissesOfEachOther(testing::Scaled(100'000), &LightFence, &HeavyFence), 0);
 }
 
 // Shows that the test above does not pass only because the two never meet.
