@@ -5,7 +5,7 @@
 
 #include "weft/base/report/check.h"
 #include "weft/fiber/execution_context.h"
-#include "weft/fiber/loop/loop_driver.h"
+#include "weft/fiber/loop/loop_core.h"
 #include "weft/fiber/start/start_fiber.h"
 #include "weft/scheduling_group/fiber/fiber_factory.h"
 #include "weft/sync/fiber_event.h"
@@ -15,7 +15,7 @@ namespace weft {
 
 namespace {
 
-using fiber::detail::LoopDriver;
+using fiber::detail::LoopCore;
 using scheduling_group::FiberEntity;
 using scheduling_group::StartOptions;
 
@@ -24,8 +24,8 @@ struct TaskBody {
   FiberLoop::Task task;
 
   void operator()() {
-    const LoopDriver* const driver = LoopDriver::OfCaller();
-    const auto& on_exception = driver->options().on_exception;
+    const LoopCore* const core = LoopCore::OfCaller();
+    const auto& on_exception = core->options().on_exception;
     if (!on_exception) return task();
     try {
       task();
@@ -38,9 +38,9 @@ static_assert(sizeof(TaskBody) <= FiberEntity::kInlineCallable);
 
 }  // namespace
 
-class FiberLoop::Impl final : public LoopDriver {
+class FiberLoop::Impl final : public LoopCore {
  public:
-  using LoopDriver::LoopDriver;
+  using LoopCore::LoopCore;
 
   bool Start(const char* caller, const FiberAttributes* attributes, Task task) {
     fiber::detail::CheckNotEmpty(caller, task);
@@ -117,8 +117,8 @@ void FiberLoop::CallInMainContext(void (*call)(void*), void* argument) {
 }
 
 FiberLoop* FiberLoop::Current() noexcept {
-  const LoopDriver* const driver = LoopDriver::OfCaller();
-  return driver != nullptr ? driver->loop() : nullptr;
+  const LoopCore* const core = LoopCore::OfCaller();
+  return core != nullptr ? core->loop() : nullptr;
 }
 
 bool FiberLoop::RunReady() {
@@ -129,12 +129,12 @@ bool FiberLoop::RunReady() {
 void FiberLoop::LoopUntilNoReady() { impl_->RunReady("FiberLoop::LoopUntilNoReady", std::chrono::nanoseconds(0)); }
 
 bool FiberLoop::Run(Deadline deadline) {
-  return impl_->DriveUntil(
+  return impl_->RunUntilTrue(
       "FiberLoop::Run", [](void* loop) { return !static_cast<FiberLoop*>(loop)->HasTasks(); }, this, deadline);
 }
 
-bool FiberLoop::DriveUntil(bool (*predicate)(void*), void* argument, Deadline deadline) {
-  return impl_->DriveUntil("FiberLoop::RunUntil", predicate, argument, deadline);
+bool FiberLoop::RunUntilTrue(bool (*predicate)(void*), void* argument, Deadline deadline) {
+  return impl_->RunUntilTrue("FiberLoop::RunUntil", predicate, argument, deadline);
 }
 
 bool FiberLoop::RunUntil(FiberEvent& event, Deadline deadline) {

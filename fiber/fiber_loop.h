@@ -10,27 +10,27 @@
 //
 // In a foreign loop: it watches NotifyFd(), and calls RunReady() when that is readable (examples/fiber_loop).
 //
-// A loop is a scheduling group of one worker, and its thread, the driver, is that worker while it is in RunReady(),
-// Run() and the like. So all that fibers use works here, and fibers of the loop, of other loops and of the runtime may
-// wait for each other. What a fiber of the loop starts runs in the loop. No fiber leaves it or comes from elsewhere.
+// A loop is a scheduling group of one worker, and its thread is that worker while it is in RunReady(), Run() and the
+// like. So all that fibers use works here, and fibers of the loop, of other loops and of the runtime may wait for each
+// other. What a fiber of the loop starts runs in the loop. No fiber leaves it or comes from elsewhere.
 //
-//   any thread, any fiber                      driver                                  foreign loop
-//   ---------------------                      ------                                  ------------
+//   any thread, any fiber                      the loop                                foreign loop
+//   ---------------------                      --------                                ------------
 //   AddTaskRemote(), or ends a wait:           RunReady(): timers that are due, then   epoll_wait(..., NotifyFd())
 //   the fiber enters the loop's queue           what is ready, first in, first out
-//   the first one while the driver is out:     nothing is ready: out
+//   the first one while the loop is out:       nothing is ready: out
 //   one write to the descriptor                                             ------->   is woken, calls RunReady()
 //
 // Invariants
 //   LUP1  Fibers run in the order in which they became ready, from wherever. (But AddTaskEager() and launch policy
 //         Dispatch run theirs at once, and a fiber goes on directly after its RunInMainContext().)
-//   LUP2  The descriptor is readable while the driver is out and a fiber is ready, a timer is due, or a descriptor that
-//        a fiber waits for has an event. While the driver is out one write is made, however many fibers become ready.
+//   LUP2  The descriptor is readable while the loop is out and a fiber is ready, a timer is due, or a descriptor that
+//        a fiber waits for has an event. While the loop is out one write is made, however many fibers become ready.
 //   LUP3  Tasks end before their loop. The destructor of a loop that has tasks ends the process and names them.
-//   LUP4  A fiber that is always ready keeps neither timers nor the foreign loop waiting: the driver looks after timers
+//   LUP4  A fiber that is always ready keeps neither timers nor the foreign loop waiting: the loop looks after timers
 //         and descriptors each 20 us; RunReady() returns after Options::longest_run and leaves the descriptor readable.
 //
-// The main context is the driver's own stack, below RunReady(). There run the functions given to RunInMainContext(),
+// The main context is the loop's own stack, below RunReady(). There run the functions given to RunInMainContext(),
 // what AddTaskFinally() calls at the end, RunUntil()'s predicates and callbacks of timers that ask for the timer
 // thread (which may not wait: timer/fiber_timer.h). They are in no fiber.
 //
@@ -47,11 +47,11 @@
 // the loop's, also where RunInMainContext() is called outside of the loop: TerminateRuntime() there ends the process,
 // and a thread that calls it must not be joined there (std::thread::join()), since it waits for the function's end.
 //
-// A thread may have several loops, and drives each outside of them or in the main context of another one, which stands
+// A thread may have several loops, and runs each outside of them or in the main context of another one, which stands
 // still until that call returns: its fibers, timers and descriptors wait. Current(), the calling fiber and what it
 // starts are those of the innermost loop. A wait in its main context runs that one alone, so it must not wait for a
 // fiber of the outer one. RunReady() and the like end the process in a fiber, whose stack is no place for other fibers
-// (RunInMainContext() is), and while the loop is driven already, by a caller of the caller.
+// (RunInMainContext() is), and while the loop runs already, by a caller of the caller.
 //
 // Who may call: see each function. The owner is the thread that made the loop, outside of it and in its main context,
 // and in the loop's fibers; also in fibers and main contexts of the thread's other loops.
@@ -60,7 +60,7 @@
 // Lifetime: the owner makes and destroys it; nobody may add a task meanwhile. A forked process may not use the loop,
 // nor return there from a function of the main context that has forked: its waits block, and run no fibers.
 // Rejected: a destructor that runs what is left (a task that waits for what its owner's locals do next never ends); a
-// descriptor that is a timerfd set to the past by whoever wakes (the driver may set it to a timer's time just then).
+// descriptor that is a timerfd set to the past by whoever wakes (the loop may set it to a timer's time just then).
 #ifndef WEFT_FIBER_FIBER_LOOP_H_
 #define WEFT_FIBER_FIBER_LOOP_H_
 
@@ -170,7 +170,7 @@ class FiberLoop {
   // for the first time.
   bool AddTaskEager(Task f);
 
-  // Any thread, any fiber of any group. As AddTask(); wakes the driver.
+  // Any thread, any fiber of any group. As AddTask(); wakes the loop.
   bool AddTaskRemote(Task f);
 
   // The owner. finally(Result) runs in the main context when f has ended, with what it returned or threw. An exception
@@ -200,7 +200,7 @@ class FiberLoop {
   // Of the calling fiber, or of the main context that the caller is in; nullptr: of neither.
   static FiberLoop* Current() noexcept;
 
-  // --- Driving: the owner's thread, outside of the loop, or in the main context of another one. What leaves a
+  // --- Running: the owner's thread, outside of the loop, or in the main context of another one. What leaves a
   // predicate leaves the call. ---
 
   // Runs the timers that are due and all that is ready, also what becomes ready meanwhile, up to Options::longest_run.
@@ -219,14 +219,14 @@ class FiberLoop {
   template <class Predicate>
   requires std::is_invocable_r_v<bool, Predicate&>
   bool RunUntil(Predicate&& predicate, Deadline deadline = {}) {
-    return DriveUntil(
+    return RunUntilTrue(
         [](void* argument) -> bool { return (*static_cast<std::remove_reference_t<Predicate>*>(argument))(); },
         const_cast<void*>(static_cast<const void*>(std::addressof(predicate))), deadline);
   }
   bool RunUntil(FiberEvent& event, Deadline deadline = {});
 
-  // Any thread: the driver looks at RunUntil()'s predicate; if it is out, the descriptor becomes readable. So look at
-  // what was set for the driver after RunReady().
+  // Any thread: the loop looks at RunUntil()'s predicate; if it is out, the descriptor becomes readable. So look at
+  // what was set for the loop after RunReady().
   void Wake();
 
   // --- Any thread ---
@@ -252,7 +252,7 @@ class FiberLoop {
   class Impl;
 
   void CallInMainContext(void (*call)(void* argument), void* argument);
-  bool DriveUntil(bool (*predicate)(void* argument), void* argument, Deadline deadline);
+  bool RunUntilTrue(bool (*predicate)(void* argument), void* argument, Deadline deadline);
 
   std::unique_ptr<Impl> impl_;
 };

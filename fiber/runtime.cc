@@ -41,8 +41,8 @@
 #include "weft/fiber/runtime/runtime_plan.h"
 #include "weft/numa/memory/affinity.h"
 #include "weft/scheduling_group/fiber/outside_section.h"
-#include "weft/scheduling_group/group/driven_groups.h"
 #include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/loop_groups.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/timer/queue/timer_shard.h"
 
@@ -60,9 +60,9 @@ std::optional<RuntimePlan> Plan(const Options& options, std::string* error) {
     *error = "the scheduling groups cannot be planned: " + why;
     return std::nullopt;
   }
-  static_assert(scheduling_group::DrivenGroups::kFirstId >= static_cast<int>(scheduling_group::kMaxGroups));
+  static_assert(scheduling_group::LoopGroups::kFirstId >= static_cast<int>(scheduling_group::kMaxGroups));
   static_assert(timer::ShardSet::kMaxGroups >=
-                scheduling_group::DrivenGroups::kFirstId + scheduling_group::DrivenGroups::kMost);
+                scheduling_group::LoopGroups::kFirstId + scheduling_group::LoopGroups::kMost);
   const std::size_t count = plan->plan.groups.size();
   if (count > scheduling_group::kMaxGroups) {
     *error = base::StrCat(count, " scheduling groups are too many, at most ", scheduling_group::kMaxGroups,
@@ -79,12 +79,12 @@ constinit std::atomic<Phase> phase{Phase::kStopped};
 
 // If no runtime ran, the child may have one of its own.
 void AfterForkInChild() {
-  // The child of a fiber has inherited its worker's CPUs. A driven worker's thread is the user's.
+  // The child of a fiber has inherited its worker's CPUs. A loop's thread is the user's.
   const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
-  if (worker != nullptr && !worker->is_driven) numa::RunWhereTheFirstThreadOf(::getppid());
+  if (worker != nullptr && !worker->of_loop) numa::RunWhereTheFirstThreadOf(::getppid());
   if (phase.load(std::memory_order_relaxed) == Phase::kStopped) {
     // In the main context of a loop, whose fibers are the parent's: waits there block, and do not run them.
-    if (worker != nullptr && worker->is_driven && worker->current == nullptr) {
+    if (worker != nullptr && worker->of_loop && worker->current == nullptr) {
       scheduling_group::SetCurrentWorker(nullptr);
     }
     scheduling_group::ForgetOtherThreadsSections();

@@ -41,7 +41,7 @@
 #include "weft/base/report/log.h"
 #include "weft/base/time/test_time.h"
 #include "weft/fiber/runtime.h"
-#include "weft/scheduling_group/group/driven_groups.h"
+#include "weft/scheduling_group/group/loop_groups.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/sync/fiber_event.h"
@@ -389,7 +389,7 @@ std::unique_ptr<detail::TestClockDriver> MakeDriver() {
   WEFT_CHECK(!IsRuntimeRunning(),
              "TestClock: it is made while the runtime runs, whose timers follow the steady clock: make it before "
              "StartRuntime(), or before RunAsFiber() where that starts the runtime (not under WEFT_TEST_MAIN)");
-  WEFT_CHECK(scheduling_group::DrivenGroups::Borrowed() == 0,
+  WEFT_CHECK(scheduling_group::LoopGroups::Borrowed() == 0,
              "TestClock: it is made while there is a FiberLoop, whose timers follow the steady clock");
   return std::make_unique<detail::TestClockDriver>();
 }
@@ -401,7 +401,7 @@ TestClock::TestClock() : driver_(MakeDriver()) {}
 TestClock::~TestClock() {
   if (!driver_->is_current()) return;  // Of a forked child, which has no test clock.
   WEFT_CHECK(!IsRuntimeRunning(), "TestClock: it is destroyed while the runtime runs: call TerminateRuntime() before");
-  WEFT_CHECK(scheduling_group::DrivenGroups::Borrowed() == 0,
+  WEFT_CHECK(scheduling_group::LoopGroups::Borrowed() == 0,
              "TestClock: it is destroyed while there is a FiberLoop, whose timers follow it");
 }
 

@@ -119,7 +119,7 @@ bool TcpServer::Start() {
     if (stopping_) return false;
     accepting_ = true;
     const scheduling_group::SchedulingGroup* const group = scheduling_group::CurrentGroup();
-    if (group == nullptr || !group->driven()) runtimes_ended_ = scheduling_group::LostFibers::runtimes();
+    if (group == nullptr || !group->of_loop()) runtimes_ended_ = scheduling_group::LostFibers::runtimes();
     context_ = FiberExecutionContext::Capture();
   }
   if (StartFiberDetached([this] { AcceptAll(); })) return true;

@@ -39,7 +39,7 @@ void TcpServer::ServeRequests(Connection* connection, bool readable) {
     if (!readable) {
       connection->connection.BecomeIdle();
       scheduling_group::SchedulingGroup* const group = scheduling_group::CurrentGroup();
-      connection->loop = group->driven() ? group : nullptr;
+      connection->loop = group->of_loop() ? group : nullptr;
       switch (connection->connection.stream().descriptor_.Arm(connection)) {
         case ReadableWatch::Armed::kArmed:
           return;  // It is no longer ours (RDW1).

@@ -6,7 +6,7 @@
 //   runners      workers that are not asleep: RunsInTestTime, RestsInTestTime
 //   holds        blocking calls, which run where nobody sees them: HoldsTestTime
 //   waits        TestTimeWait: plain threads in ParkUntil(), and waiting drivers of FiberLoops
-//                (fiber/loop/loop_driver.h)
+//                (fiber/loop/loop_core.h)
 //
 // One thread, the driver (fiber/test_clock.cc), moves the time:
 //

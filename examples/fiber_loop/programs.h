@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the fibers of the three programs do, whatever loop drives them: three clients ask a service, which answers after
+// What the fibers of the three programs do, whatever loop runs them: three clients ask a service, which answers after
 // a while. The service stands for what a program does by callbacks of its loop; a client waits for the answer as if it
 // blocked. A thread beside the loop asks, too.
 #ifndef WEFT_EXAMPLES_FIBER_LOOP_PROGRAMS_H_

@@ -45,11 +45,11 @@ std::error_code LoopDescriptor::Open() {
 }
 
 std::error_code LoopDescriptor::TryOpen() {
-  int event = group_->event_fd.load(std::memory_order_relaxed);  // Only drivers write it.
+  int event = group_->event_fd.load(std::memory_order_relaxed);  // Only the group's loop writes it.
   if (event < 0) {
     event = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (event < 0) return LastError();
-    group_->event_fd.store(event, std::memory_order_release);  // Pairs with the acquire in WakeDriver().
+    group_->event_fd.store(event, std::memory_order_release);  // Pairs with the acquire in WakeLoop().
   }
   timer_ = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
   if (timer_ < 0) return LastError();

@@ -3,7 +3,7 @@
 //
 // LoopDescriptor: the descriptor of a FiberLoop, an epoll set that is readable while one of these is:
 //
-//   eventfd    somebody has ended the driver's wait (DrivenGroup::event_fd), or the driver has left work behind
+//   eventfd    somebody has ended the loop's wait (LoopGroup::event_fd), or the loop has left work behind
 //   timerfd    a timer is due
 //   poller     what fibers of the loop wait for outside of the process is ready
 //
@@ -11,17 +11,17 @@
 // that its end takes it out of other epoll sets.
 //
 // Invariants
-//   LDR1  The driver empties the eventfd when it begins, so that a write that comes late costs one look in vain. Where
+//   LDR1  The loop empties the eventfd when it begins, so that a write that comes late costs one look in vain. Where
 //        it then looks at nothing it writes again at the end: Wake() may have written.
 //
-// The driver.
+// The loop's thread.
 #ifndef WEFT_FIBER_LOOP_LOOP_DESCRIPTOR_H_
 #define WEFT_FIBER_LOOP_LOOP_DESCRIPTOR_H_
 
 #include <chrono>
 #include <system_error>
 
-#include "weft/scheduling_group/group/driven_groups.h"
+#include "weft/scheduling_group/group/loop_groups.h"
 
 namespace weft::fiber::detail {
 
@@ -29,7 +29,7 @@ class LoopDescriptor {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  explicit LoopDescriptor(scheduling_group::DrivenGroup* group) : group_(group) {}
+  explicit LoopDescriptor(scheduling_group::LoopGroup* group) : group_(group) {}
   ~LoopDescriptor();
   LoopDescriptor(const LoopDescriptor&) = delete;
   LoopDescriptor& operator=(const LoopDescriptor&) = delete;
@@ -52,7 +52,7 @@ class LoopDescriptor {
   std::error_code TryOpen();
   void Close() noexcept;
 
-  scheduling_group::DrivenGroup* const group_;
+  scheduling_group::LoopGroup* const group_;
   int set_ = -1;
   int timer_ = -1;
   int poller_ = -1;                        // that is in the set

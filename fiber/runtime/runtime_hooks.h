@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Functions of the fiber layer that lower layers call: they end a fiber's locals and execution context, describe a
-// fiber in messages, and prepare a forked child. For runtime.cc and loop_driver.cc.
+// fiber in messages, and prepare a forked child. For runtime.cc and loop_core.cc.
 //
 // And a handler for std::terminate() that writes in which fiber it happened, and why: the exception's type and what(),
 // or that the fiber's thread was to be ended (pthread_exit, pthread_cancel). Then it calls the former handler, still on

@@ -46,11 +46,11 @@ std::atomic<std::uint32_t> refusals{0};
 bool StartIsRefused(const SchedulingGroup* group) {
   const std::uint32_t found = refusals.load(std::memory_order_relaxed);  // As in PlanStart().
   if ((found & ~kOutsidersRefused) != 0) return true;
-  if (found == 0 || group == nullptr || group->driven()) return false;  // A FiberLoop is none of the runtime's.
+  if (found == 0 || group == nullptr || group->of_loop()) return false;  // A FiberLoop is none of the runtime's.
   // Nor are its fibers, which the runtime's end does not wait for. A fiber whose workers have been told to stop is
   // refused here, before there is a new fiber that would count as unfinished for a moment.
   const scheduling_group::WorkerBase* const caller = scheduling_group::CurrentWorker();
-  return caller == nullptr || caller->is_driven || caller->group->stopping();
+  return caller == nullptr || caller->of_loop || caller->group->stopping();
 }
 
 // relaxed: the thread that forbids also starts, or the two synchronise.
@@ -85,10 +85,10 @@ SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
   SchedulingGroup* const current = scheduling_group::CurrentGroup();
   if (current != nullptr && current->stopping()) return nullptr;  // Left behind when its runtime ended.
   if (wanted == kNearestSchedulingGroup && current != nullptr) return current;
-  if (current != nullptr && current->driven() && wanted == static_cast<std::size_t>(current->id())) return current;
+  if (current != nullptr && current->of_loop() && wanted == static_cast<std::size_t>(current->id())) return current;
   const std::span<SchedulingGroup* const> groups = scheduling_group::AllGroups();
   if (groups.empty()) {
-    if (current != nullptr && current->driven() && wanted == kUnspecifiedSchedulingGroup) return current;
+    if (current != nullptr && current->of_loop() && wanted == kUnspecifiedSchedulingGroup) return current;
     CheckMayRefuse(caller);
     return nullptr;
   }
@@ -214,7 +214,7 @@ bool NewFibers::Submit(const StartPlan& plan) {
 
 void ParkForGoodIfGroupStops() {
   const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
-  if (worker == nullptr || worker->is_driven || worker->current == nullptr || !worker->group->stopping()) return;
+  if (worker == nullptr || worker->of_loop || worker->current == nullptr || !worker->group->stopping()) return;
   scheduling_group::FiberEntity* const self = worker->current;
   scheduling_group::PrepareToPark(self);
   scheduling_group::ParkPrepared(self);

@@ -16,8 +16,8 @@
 #include "weft/base/report/check.h"
 #include "weft/io/io_result.h"
 #include "weft/scheduling_group/fiber/outside_section.h"
-#include "weft/scheduling_group/group/driven_groups.h"
 #include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/loop_groups.h"
 #include "weft/sync/wait/wait_queue.h"
 
 namespace weft::io {
@@ -102,9 +102,9 @@ EpollReactor* EpollReactor::OfCurrentGroup(std::error_code* error) {
 }
 
 EpollReactor::EpollReactor(SchedulingGroup* group, std::unique_ptr<EpollEngine> engine)
-    : group_(group), engine_(std::move(engine)), forks_(scheduling_group::DrivenGroups::Forks()) {}
+    : group_(group), engine_(std::move(engine)), forks_(scheduling_group::LoopGroups::Forks()) {}
 
-bool EpollReactor::IsTheParents() const noexcept { return scheduling_group::DrivenGroups::Forks() != forks_; }
+bool EpollReactor::IsTheParents() const noexcept { return scheduling_group::LoopGroups::Forks() != forks_; }
 
 EpollReactor::~EpollReactor() {
   if (watchdog_ >= 0) PollWatchdog::Remove(watchdog_);
@@ -128,7 +128,7 @@ namespace {
 bool Serves(const EpollReactor* reactor) {
   if (reactor == nullptr || reactor->is_left()) return false;
   const SchedulingGroup* const own = scheduling_group::CurrentGroup();
-  return reactor->group() == own || (own != nullptr && !own->driven() && !reactor->group()->driven());
+  return reactor->group() == own || (own != nullptr && !own->of_loop() && !reactor->group()->of_loop());
 }
 
 }  // namespace

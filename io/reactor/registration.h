@@ -11,8 +11,8 @@
 // Invariants
 //   RG1  Running workers report its events: Set() moves it away from a reactor whose runtime has ended.
 //   RG2  If the number was closed unnoticed and belongs to another descriptor, Set() registers that one.
-//   RG3  A FiberLoop's reactor serves that loop's fibers alone, and they use no other: the loop may end, or not be
-//        driven for a while. Set() moves the registration to the caller's reactor. So only fibers of one loop, or of
+//   RG3  A FiberLoop's reactor serves that loop's fibers alone, and they use no other: the loop may end, or not
+//        run for a while. Set() moves the registration to the caller's reactor. So only fibers of one loop, or of
 //        the runtime, wait for a descriptor at a time.
 #ifndef WEFT_IO_REACTOR_REGISTRATION_H_
 #define WEFT_IO_REACTOR_REGISTRATION_H_

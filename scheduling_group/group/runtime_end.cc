@@ -11,8 +11,8 @@
 #include "weft/base/thread/exit.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
-#include "weft/scheduling_group/group/driven_groups.h"
 #include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/loop_groups.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 
 namespace weft::scheduling_group {
@@ -25,9 +25,9 @@ constinit std::atomic<std::uint64_t> runtimes_that_left_some{0};
 
 // Never too few, and exact (EP3) where no fiber of a loop starts or ends meanwhile. A loop looks for the waiter, too.
 std::size_t LiveFibersOutsideOfLoops() {
-  const std::size_t started = DrivenGroups::FibersStarted();
+  const std::size_t started = LoopGroups::FibersStarted();
   const std::size_t live = EntityPool::LiveFibers();
-  return live - started + DrivenGroups::FibersFinished();
+  return live - started + LoopGroups::FibersFinished();
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ WEFT_NOINLINE WEFT_COLD void SchedulingGroup::StampFiber(WorkerBase* caller, Fib
 
 // The poll comes first, so that the pop can bring what it made ready.
 WEFT_NOINLINE FiberEntity* SchedulingGroup::PollAndPop(unsigned worker) {
-  if (driven()) {  // Its driver polls, and looks after the timers, on its own stack: back to it.
+  if (of_loop()) {  // It polls, and looks after the timers, on its own stack: back to it.
     worker_slot(worker).poll_pace.OnPoll(std::chrono::steady_clock::now());
     return nullptr;
   }
@@ -84,8 +84,8 @@ FiberEntity* SchedulingGroup::PopForSteal(int distance) {
 }
 
 WEFT_NOINLINE WEFT_COLD void SchedulingGroup::EndWaitElsewhere() {
-  if (driver_hook_.wake != nullptr) {
-    driver_hook_.wake(driver_hook_.arg);
+  if (loop_hook_.wake != nullptr) {
+    loop_hook_.wake(loop_hook_.arg);
   } else {
     reactor()->Interrupt();
   }
@@ -141,7 +141,7 @@ WEFT_COLD context::StackPool::Options StackPoolOptions(const GroupOptions& optio
 }
 
 WEFT_COLD PolicyDispatch MakeDispatch(const GroupOptions& options) {
-  if (options.driven) return PolicyDispatch(std::make_unique<PolicyLoop>());
+  if (options.of_loop) return PolicyDispatch(std::make_unique<PolicyLoop>());
   return PolicyDispatch(options.policy,
                         {.workers = options.workers, .run_queue_size = options.run_queue_size, .node = options.node});
 }
@@ -159,7 +159,7 @@ WEFT_COLD SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& o
 
 WEFT_COLD SchedulingGroup::SchedulingGroup(const Options& options)
     : id_(options.id),
-      slot_(all_idle_groups_, slots, /*wanted=*/!options.driven),  // Nobody steals from a driven one.
+      slot_(all_idle_groups_, slots, /*wanted=*/!options.of_loop),  // Nobody steals from a loop's.
       // On a machine with one node all groups share one, whatever the node's number.
       entity_arena_(EntityPool::ArenaOn(numa::HasSeveralNodes() ? options.node : -1)),
       options_(options) {

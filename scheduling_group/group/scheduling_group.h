@@ -10,7 +10,7 @@
 //   wake_and_steal.h                        how a ready fiber gets a worker of its own or another group
 //   ready_waits.h                           how long fibers wait, and whether the group is overloaded
 //   group_stacks.h                          stacks, and the fibers that found none
-//   driven_groups.h                         the groups of FiberLoops, whose worker has no thread of its own
+//   loop_groups.h                         the groups of FiberLoops, whose worker has no thread of its own
 //
 // It is a data structure; the threads that use it are in worker.h, which it never includes.
 //
@@ -62,7 +62,7 @@ struct GroupOptions {
   int id = 0;
   unsigned workers = 1;  // 1..64
   std::string policy = "v1";
-  bool driven = false;                  // driven_groups.h: one worker, which drives itself, and PolicyLoop
+  bool of_loop = false;                 // loop_groups.h: one worker, whose thread calls it, and PolicyLoop
   std::size_t run_queue_size = 131072;  // a power of two
   std::size_t stack_size = 131072;      // bytes
   bool guard_pages = true;
@@ -138,15 +138,15 @@ class SchedulingGroup : public numa::NodeAllocated {
   Reactor* reactor() const { return reactor_.Get(); }
   // Once; the group then owns it. Any thread. False: there is one already, and `poller` was destroyed.
   bool SetReactor(std::unique_ptr<Reactor> poller) { return reactor_.Set(std::move(poller)); }
-  // Of a driven group, set once before its use. Any thread calls it, to end the worker's wait elsewhere (Parker).
-  struct DriverHook {
+  // Of a loop group, set once before its use. Any thread calls it, to end the worker's wait elsewhere (Parker).
+  struct LoopHook {
     void (*wake)(void* arg) noexcept = nullptr;
     void* arg = nullptr;
   };
-  void SetDriverHook(DriverHook hook) { driver_hook_ = hook; }
-  const DriverHook& driver_hook() const noexcept { return driver_hook_; }
-  bool driven() const noexcept { return options_.driven; }
-  // After Stop(), and before the next driver: its poller serves again.
+  void SetLoopHook(LoopHook hook) { loop_hook_ = hook; }
+  const LoopHook& loop_hook() const noexcept { return loop_hook_; }
+  bool of_loop() const noexcept { return options_.of_loop; }
+  // After Stop(), and before the next loop: its poller serves again.
   void GoOn() { attention_.ClearStopping(); }
 
   // Any thread. If nobody spins, a sleeper wakes up, searches, and goes to sleep again, in the poll if that is free.
@@ -269,7 +269,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   StartGate start_gate_;
   StackWaitList stack_waiters_;
   IdleHook idle_hook_;
-  DriverHook driver_hook_;
+  LoopHook loop_hook_;
   alignas(base::kCacheLineSize) std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};  // to other nodes, within ours
   alignas(base::kCacheLineSize) base::Atomic<bool> steal_requested_{false};               // RS2
   std::optional<Parts> parts_;  // Large: what each switch reads comes before it, or first in it.

@@ -56,7 +56,7 @@ class Reactor {
   // Any thread, under a test clock: whether Wait() would return at once, for something that somebody waits for.
   virtual bool HasEvents() { return false; }
 
-  // Any thread. Readable when there is something to poll, for a driver with a loop of its own; -1: there is none.
+  // Any thread. Readable when there is something to poll, for a FiberLoop; -1: there is none.
   virtual int descriptor() const noexcept { return -1; }
 
   // Any thread. The Wait() that is under way, or the next one, returns.

@@ -1,20 +1,20 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// PolicyLoop: the ready fibers of a driven group (driven_groups.h), in the order in which they became ready.
+// PolicyLoop: the ready fibers of a loop group (loop_groups.h), in the order in which they became ready.
 //
 //   any thread: Push    -->  inbox, a list under a lock
-//   the driver: Pop     -->  own list; when that is empty it takes the whole inbox
+//   the loop: Pop       -->  own list; when that is empty it takes the whole inbox
 //
 // Fibers link themselves, so there is no capacity, nothing is allocated and no start is refused. Nobody steals.
 //
 // Invariants
 //   PLO1  First in, first out, whoever pushes and why: all that is in the own list came before what is in the inbox.
 //   PLO2  started() counts each new fiber at its push, or by CountStarted() if it runs without one; it only grows.
-//   PLO3  While a Hold lives Pop() says that there is none, so a fiber that suspends returns to the driver. Within
+//   PLO3  While a Hold lives Pop() says that there is none, so a fiber that suspends returns to the loop. Within
 //        a Release no Hold made before counts: a wait in the main context runs fibers until it is over.
 //
-// Rejected: v1 with one worker (its ring is bounded: a driver that waits for room waits for itself).
+// Rejected: v1 with one worker (its ring is bounded: a loop that waits for room waits for itself).
 #ifndef WEFT_SCHEDULING_GROUP_POLICY_POLICY_LOOP_H_
 #define WEFT_SCHEDULING_GROUP_POLICY_POLICY_LOOP_H_
 
@@ -54,12 +54,12 @@ class PolicyLoop final : public SchedulingPolicy {
   }
   std::size_t OverflowCount() const override { return 0; }
 
-  // The driver, before a new fiber runs that was not pushed.
+  // The loop, before a new fiber runs that was not pushed.
   void CountStarted() noexcept;
-  // Any thread. acquire: see FibersStarted() in driven_groups.h.
+  // Any thread. acquire: see FibersStarted() in loop_groups.h.
   std::uint64_t started() const noexcept { return started_.load(std::memory_order_acquire); }
 
-  // The driver. They nest: the innermost counts.
+  // The loop. They nest: the innermost counts.
   class Hold {
    public:
     explicit Hold(PolicyLoop& policy) noexcept : Hold(policy, true) {}
@@ -81,10 +81,10 @@ class PolicyLoop final : public SchedulingPolicy {
   };
 
  private:
-  // The driver's.
+  // The loop's.
   FiberEntity* own_ = nullptr;
   bool held_ = false;
-  std::atomic<std::uint64_t> popped_{0};  // written by the driver
+  std::atomic<std::uint64_t> popped_{0};  // written by the loop
 
   alignas(base::kCacheLineSize) base::SpinLock lock_;
   FiberEntity* head_ WEFT_GUARDED_BY(lock_) = nullptr;

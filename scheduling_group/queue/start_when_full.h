@@ -10,7 +10,7 @@
 //   a plain thread              waits until the queue is half empty (StartGate), up to `start_timeout`
 //   an on_exit hook, a timer's  may do none of that: the fiber goes to the unbounded overflow list (a timer that starts
 //   callback on its thread,     a fiber of its own is refused, and fires again: CB4)
-//   a fiber of a FiberLoop      (driven_groups.h: while it yields the group may end)
+//   a fiber of a FiberLoop      (loop_groups.h: while it yields the group may end)
 //
 // StartGate: where plain threads wait while the run queue is full (SG3 in scheduling_group.h), and are refused when the
 // runtime ends.
@@ -125,7 +125,7 @@ template <class Group>
 bool StartWhenFull(Group& group, FiberEntity* fiber) {
   WorkerBase* caller = CurrentWorker();
   const bool is_of_group = WorkerOf(caller, &group) != SchedulingPolicy::kNoWorker;
-  const bool may_wait = caller != nullptr ? !caller->must_not_switch && !caller->is_driven : ThreadMayWait();
+  const bool may_wait = caller != nullptr ? !caller->must_not_switch && !caller->of_loop : ThreadMayWait();
   if (is_of_group && may_wait && caller->current != nullptr) {
     caller->run_instead_of_current(caller, fiber);
     return true;
@@ -161,8 +161,7 @@ template <class Group>
 [[nodiscard]] bool WaitBeforeBatch(Group& group) {
   WorkerBase* caller = CurrentWorker();
   if (caller == nullptr) return !ThreadMayWait() || group.WaitForCapacity(StartDeadline(group));
-  if (caller->current != nullptr && !caller->must_not_switch && !caller->is_driven)
-    caller->yield_current(caller);  // SF2
+  if (caller->current != nullptr && !caller->must_not_switch && !caller->of_loop) caller->yield_current(caller);  // SF2
   return true;
 }
 

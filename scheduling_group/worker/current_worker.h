@@ -52,9 +52,9 @@ struct WorkerBase : context::ThreadState {
   PushCountdown push_countdown;  // belongs to the sampler in its worker slot
   RunningFiber current;          // the fiber that runs on it; nullptr: its loop
 
-  bool is_driven = false;               // of a driven group (driven_groups.h)
+  bool of_loop = false;                 // of a loop group (loop_groups.h)
   bool must_not_switch = false;         // an on_exit hook runs, between a switch and its end (W2 in worker.h)
-  MainContext* main_context = nullptr;  // of a driven group: its user's function runs in its loop (thread_parker.h)
+  MainContext* main_context = nullptr;  // of a loop group: its user's function runs in its loop (thread_parker.h)
 
   // Functions of worker.cc, for files that may not include it. By a fiber on this worker. They switch.
   void (*yield_current)(WorkerBase*) = nullptr;                         // the caller is queued, others run

@@ -19,18 +19,18 @@ MainContext* MainContext::OfCaller() noexcept {
 
 void ThreadParker::Prepare() noexcept {
   MainContext* const main_context = MainContext::OfCaller();
-  driven_ = main_context != nullptr ? main_context->Group() : nullptr;
+  loop_group_ = main_context != nullptr ? main_context->Group() : nullptr;
 }
 
 bool ThreadParker::Park(Deadline deadline) noexcept {
   if (deadline.is_none() && WEFT_UNLIKELY(LostFibers::Any())) LostFibers::WarnOfWait();
-  if (driven_ != nullptr) {
+  if (loop_group_ != nullptr) {
     if (!parker_.BeginWaitElsewhere()) return true;
     MainContext::OfCaller()->RunUntilUnparked(&parker_, deadline);
     return parker_.EndWaitElsewhere();
   }
   if (base::HasTestTime() && CurrentWorker() != nullptr) {
-    // It counts as a runner: LDR4 in fiber/loop/loop_driver.h.
+    // It counts as a runner: LDR4 in fiber/loop/loop_core.h.
     return base::ParkInTestTime(&parker_, deadline.time_point(), base::Waits::kRunner);
   }
   if (!deadline.is_none()) return base::ParkUntil(&parker_, deadline.time_point());
@@ -39,7 +39,7 @@ bool ThreadParker::Park(Deadline deadline) noexcept {
 }
 
 // As FiberLoop::Wake().
-void ThreadParker::TellDriver(SchedulingGroup* driven) noexcept { driven->Notify(); }
+void ThreadParker::TellLoop(SchedulingGroup* loop_group) noexcept { loop_group->Notify(); }
 
 void YieldThread() noexcept {
   MainContext* const main_context = MainContext::OfCaller();

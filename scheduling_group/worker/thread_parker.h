@@ -9,13 +9,13 @@
 //   Prepare(): notes the loop's group
 //   makes itself known                              finds it
 //   BeginWaitElsewhere()                            reads the group, then Unpark(): the owner may be gone now
-//   drives the loop until the word has changed      it said true: Notify(), so that a driver that sleeps looks at it
+//   runs the loop until the word has changed        it said true: Notify(), so that a loop that sleeps looks at it
 //   EndWaitElsewhere()
 //
 // Invariants
-//   THP1  The driver asks the word once more after its group has announced that it sleeps, and Notify() ends an
-//         announced sleep: a wake-up is not lost (LDR3 in fiber/loop/loop_driver.h).
-//   THP2  A driven group is never freed (driven_groups.h), so the waker may use it after Unpark().
+//   THP1  The loop asks the word once more after its group has announced that it sleeps, and Notify() ends an
+//         announced sleep: a wake-up is not lost (LDR3 in fiber/loop/loop_core.h).
+//   THP2  A loop group is never freed (loop_groups.h), so the waker may use it after Unpark().
 // Prepare() and Park(): the owner. Unpark(): any thread, as base::Parker's.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_THREAD_PARKER_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_THREAD_PARKER_H_
@@ -57,17 +57,17 @@ class ThreadParker {
   void ParkForWaker() noexcept { static_cast<void>(Park(Deadline::None())); }
 
   void Unpark() noexcept {
-    SchedulingGroup* const driven = driven_;  // Before: PK3.
+    SchedulingGroup* const loop_group = loop_group_;  // Before: PK3.
     if (parker_.Unpark()) [[unlikely]] {
-      TellDriver(driven);
+      TellLoop(loop_group);
     }
   }
 
  private:
-  static void TellDriver(SchedulingGroup* driven) noexcept;
+  static void TellLoop(SchedulingGroup* loop_group) noexcept;
 
   base::Parker parker_;
-  SchedulingGroup* driven_;  // By Prepare(): a fiber's waits need not pay for it.
+  SchedulingGroup* loop_group_;  // By Prepare(): a fiber's waits need not pay for it.
 };
 
 // Lets other threads run; in a main context, the loop's fibers.

@@ -46,21 +46,21 @@ Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
       slice_(counters_, &current, owner->id(), index_in_group) {
   group = owner;
   index = index_in_group;
-  is_driven = owner->driven();
+  of_loop = owner->of_loop();
   yield_current = [](WorkerBase* worker) { static_cast<Worker*>(worker)->YieldCurrent(); };
   yield_after_slice = [](WorkerBase* worker) { static_cast<Worker*>(worker)->YieldAfterSlice(); };
   run_instead_of_current = [](WorkerBase* worker, FiberEntity* next) {
     static_cast<Worker*>(worker)->RunInstead(worker->current, SwitchReason::kDisplaced, next);
   };
   next_steal_search_.assign(owner->neighbours().all.size(), 0);
-  if (!is_driven) return;
+  if (!of_loop) return;
   context::InitThreadState(this);
   context::InitThreadContext(&loop_);
-  not_driven_.emplace(&slice_);
+  loop_is_out_.emplace(&slice_);
 }
 
 Worker::~Worker() {
-  if (!is_driven) return;
+  if (!of_loop) return;
   stacks_.Clear();
   context::DestroyContext(&loop_);
 }
@@ -340,7 +340,7 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
       group->Ready(fiber, ReadyReason::kDisplaced);
       break;
     case SwitchReason::kEnded:
-      if (group->stopping() && !is_driven && !group->worker_slot(index).life.MayRetireFiber()) break;  // WL1
+      if (group->stopping() && !of_loop && !group->worker_slot(index).life.MayRetireFiber()) break;  // WL1
       GiveStackBack(fiber);
       WorkerCounters::Add(counters().finished);
       Retire(fiber);
@@ -363,7 +363,7 @@ WEFT_NOINLINE WEFT_COLD FiberEntity* Worker::NextFiberWithAttention(FiberEntity*
 WEFT_NOINLINE void Worker::YieldCurrent() noexcept {
   FiberEntity* self = current;
   FiberEntity* next = NextFiberFor(self);
-  if (next == nullptr && !group->stopping() && !is_driven) return;
+  if (next == nullptr && !group->stopping() && !of_loop) return;
   SwitchTo(self, SwitchReason::kYielded, next);
 }
 
@@ -376,7 +376,7 @@ WEFT_NOINLINE void Worker::YieldAfterSlice() {
 }
 
 void Worker::RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next) {
-  if (is_driven) static_cast<PolicyLoop&>(group->policy()).CountStarted();
+  if (of_loop) static_cast<PolicyLoop&>(group->policy()).CountStarted();
   if (!PrepareToEnter(next)) {
     // `next` waits for a stack. The caller starts fibers faster than they end, so it waits too.
     YieldCurrent();

@@ -21,7 +21,7 @@
 //       a switch.
 //   W4  A worker without a fiber does what idle_loop.h says, and ends when told to stop. In time, or it is left behind
 //       (worker_slot.h): then its fiber, if it ends after all, is not retired.
-//   W5  Of a driven group: while a call of kind kMayWait (CallOnLoop()) waits, no other one begins, and those that come
+//   W5  Of a loop group: while a call of kind kMayWait (CallOnLoop()) waits, no other one begins, and those that come
 //       queue. On the one stack a second one would have to end before the first one goes on, which may be what it waits
 //       for: two that wait for one mutex, in order, would never end.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_WORKER_H_
@@ -53,7 +53,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   // What the flow that is entered must do for the one that was left.
   enum class SwitchReason : std::uint8_t { kNothing, kParked, kPublished, kYielded, kDisplaced, kEnded };
 
-  // Of a driven group: the driver makes and destroys it.
+  // Of a loop group: the loop makes and destroys it.
   Worker(SchedulingGroup* group, unsigned index);
   ~Worker();
 
@@ -68,16 +68,16 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   void RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next);
   // After time_slice.h has raised its flag.
   void YieldAfterSlice();
-  // Of a driven group: the driver calls call(argument) on its own stack, and then goes on in the fiber at once.
+  // Of a loop group: the loop calls call(argument) on its own stack, and then goes on in the fiber at once.
   enum class LoopCallKind : std::uint8_t { kAtOnce, kMayWait };  // W5
   void CallOnLoop(FiberEntity* self, LoopCallKind kind, void (*call)(void* argument), void* argument);
 
-  // --- By the driver of a driven group (driven_groups.h), on the stack of its loop: worker_driven.cc ---
-  // The calling thread is the worker from here to EndDriving(). It may be that of another loop, in its main context: it
+  // --- By a FiberLoop, on its own stack (loop_groups.h): worker_in_loop.cc ---
+  // The calling thread is the worker from here to EndLoop(). It may be that of another loop, in its main context: it
   // is that one again afterwards.
-  void BeginDriving();
-  void EndDriving();
-  // The driver has just looked after timers and the poller. Runs the next ready fiber, and whatever runs after it until
+  void BeginLoop();
+  void EndLoop();
+  // The loop has just looked after timers and the poller. Runs the next ready fiber, and whatever runs after it until
   // it is time to look again. False: there is none.
   bool RunNext();
   // `fiber` is new and in no queue: runs it until it waits, yields or ends for the first time.
@@ -86,7 +86,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   // SleepUntil(), or SleepElsewhere() and WakeUp(), or WakeUp() alone. False: something is ready.
   [[nodiscard]] bool AnnounceSleep();
   void SleepUntil(std::chrono::steady_clock::time_point until);
-  // True: the thread that ends the sleep calls the group's DriverHook. False: the sleep has ended.
+  // True: the thread that ends the sleep calls the group's LoopHook. False: the sleep has ended.
   [[nodiscard]] bool SleepElsewhere();
   void WakeUp();
   // While one lives, calls of kind kMayWait queue.
@@ -115,7 +115,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   WEFT_ALWAYS_INLINE void SwitchTo(FiberEntity* self, SwitchReason how, FiberEntity* next);
   WEFT_ALWAYS_INLINE void FinishSwitch();
   void FinishRareSwitch(FiberEntity* fiber);
-  void Enter(FiberEntity* fiber);  // driven; the next two, too
+  void Enter(FiberEntity* fiber);  // of a loop group; the next two, too
   struct LoopCall {
     FiberEntity* caller;
     LoopCallKind kind;
@@ -126,7 +126,7 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   void ServeCalls();
   void Serve(const LoopCall& call);
   bool HasLoopCall() const noexcept { return first_call_ != nullptr && !loop_call_waits_; }
-  void GetUpDriven();
+  void GetUpInLoop();
   void TakeOverStack(FiberEntity* from, FiberEntity* to);
   void GiveStackBack(FiberEntity* fiber);
   void Retire(FiberEntity* fiber);
@@ -147,16 +147,16 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   std::chrono::steady_clock::time_point retry_stack_at_;  // when to retry for fibers without a stack (SG2)
   bool stealing_ = false;                                 // the last attempt to steal brought a fiber
   std::vector<std::uint64_t> next_steal_search_;          // by neighbour
-  // Of a driven group.
+  // Of a loop group.
   LoopCall* loop_call_ = nullptr;   // CallOnLoop(): what the loop is to do next
   LoopCall* first_call_ = nullptr;  // W5: those that wait for their turn, on their callers' stacks
   LoopCall* last_call_ = nullptr;
   bool loop_call_waits_ = false;  // W5
   bool elsewhere_ = false;        // SleepElsewhere() said true
-  Worker* outer_ = nullptr;       // what the thread was when it began to drive; nullptr: a plain thread
+  Worker* outer_ = nullptr;       // what the thread was in BeginLoop(); nullptr: a plain thread
 
-  SliceMonitor::MonitoredWorker slice_;                              // Last: the monitor reads it.
-  std::optional<SliceMonitor::MonitoredWorker::Asleep> not_driven_;  // of a driven group
+  SliceMonitor::MonitoredWorker slice_;                               // Last: the monitor reads it.
+  std::optional<SliceMonitor::MonitoredWorker::Asleep> loop_is_out_;  // of a loop group
 };
 
 class Worker::LoopCallsQueue {

@@ -131,7 +131,7 @@ TEST(FiberLoop, AnEagerTaskRunsAtOnceUntilItWaits) {
 TEST(FiberLoop, NoneThatIsQueuedRunsWithAnEagerTask) {
   FiberLoop loop(Unlimited());
   for (int i = 0; i < 1000; ++i) loop.AddTask([] {});
-  loop.Run();  // After a fast burst the driver lets many fibers run before it looks after timers.
+  loop.Run();  // After a fast burst the loop lets many fibers run before it looks after timers.
   int queued = 0;
   for (int i = 0; i < 10; ++i) loop.AddTask([&] { ++queued; });
   for (int i = 0; i < 4; ++i) loop.AddTaskEager([] { FiberYield(); });
@@ -210,7 +210,7 @@ TEST(FiberLoop, TasksFromFourThreadsAllRunEachThreadsInItsOrder) {
   }
 }
 
-TEST(FiberLoop, ARemoteTaskWakesADriverThatWaits) {
+TEST(FiberLoop, ARemoteTaskWakesALoopThatWaits) {
   FiberLoop loop(Unlimited());
   bool ran = false;
   std::atomic<bool> go{false};
@@ -226,7 +226,7 @@ TEST(FiberLoop, ARemoteTaskWakesADriverThatWaits) {
   other.join();
 }
 
-TEST(FiberLoop, WakeMakesTheDriverLookAtItsPredicate) {
+TEST(FiberLoop, WakeMakesTheLoopLookAtItsPredicate) {
   FiberLoop loop(Unlimited());
   std::atomic<bool> over{false};
   std::thread other([&] {
@@ -785,7 +785,7 @@ TEST(FiberLoop, AWaitInTheMainContextEndsAtItsDeadlineAndRunsTheLoopUntilThen) {
   EXPECT_GT(ticks, 0);
 }
 
-// The driver waits when the thread comes: the event is set for the main context alone.
+// The loop waits when the thread comes: the event is set for the main context alone.
 TEST(FiberLoop, AThreadEndsAWaitInTheMainContext) {
   FiberLoop loop(Unlimited());
   for (int i = 0; i < 100; ++i) {
@@ -802,7 +802,7 @@ TEST(FiberLoop, AThreadEndsAWaitInTheMainContext) {
   }
 }
 
-// Also in the look that comes after the driver has announced that it sleeps.
+// Also in the look that comes after the loop has announced that it sleeps.
 TEST(FiberLoop, APredicateMayWait) {
   for (int wait_at = 1; wait_at <= 3; ++wait_at) {
     FiberLoop loop(Unlimited());
@@ -1070,7 +1070,7 @@ TEST(FiberLoop, AChildForkedInTheMainContextRunsNoFiberOfItsParent) {
 
 // --- Several loops of a thread, one in the main context of another ---
 
-TEST(FiberLoop, ALoopIsDrivenInTheMainContextOfAnother) {
+TEST(FiberLoop, ALoopRunsInTheMainContextOfAnother) {
   FiberLoop outer(Unlimited());
   FiberLoop inner(Unlimited());
   Order order;
@@ -1099,7 +1099,7 @@ TEST(FiberLoop, ALoopIsDrivenInTheMainContextOfAnother) {
   EXPECT_EQ(order, (Order{"inner", "inner ends", "main context", "next", "outer ends"}));
 }
 
-// Both sleep, though one has begun to be driven.
+// Both sleep, though one has begun to run.
 TEST(FiberLoop, ALoopThatStandsStillAroundOneThatWaitsIsNotMonitored) {
   FiberLoop outer(Unlimited());
   FiberLoop inner(Unlimited());
@@ -1177,7 +1177,7 @@ TEST(FiberLoop, AnExceptionLeavesTheInnerLoop) {
 }
 
 // A wait in the main context of the inner one runs the inner one only.
-TEST(FiberLoop, TheOuterLoopStandsStillWhileTheInnerOneIsDriven) {
+TEST(FiberLoop, TheOuterLoopStandsStillWhileTheInnerOneRuns) {
   FiberLoop outer(Unlimited());
   FiberLoop inner(Unlimited());
   FiberEvent event;
@@ -1205,7 +1205,7 @@ TEST(FiberLoop, TheOuterLoopStandsStillWhileTheInnerOneIsDriven) {
   EXPECT_TRUE(waited);
 }
 
-TEST(FiberLoop, TheDescriptorOfALoopDrivenInAnotherIsItsOwn) {
+TEST(FiberLoop, TheDescriptorOfALoopRunInAnotherIsItsOwn) {
   FiberLoop outer(Unlimited());
   FiberLoop inner(Unlimited());
   const int fd = inner.NotifyFd();
@@ -1368,7 +1368,7 @@ TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForTasksOfALoop) {
   SetUp();
 }
 
-// The driver leaves its section at times, also while its fibers never let it sleep.
+// The loop leaves its section at times, also while its fibers never let it sleep.
 TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForABusyLoop) {
   FiberLoop loop(Unlimited());
   std::atomic<bool> ended{false};
@@ -1385,12 +1385,12 @@ TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForABusyLoop) {
     ended = true;
   });
   loop.Run();
-  EXPECT_TRUE(seen) << "it has waited for the driver";
+  EXPECT_TRUE(seen) << "it has waited for the loop";
   ender.join();
   SetUp();
 }
 
-// Nor for a loop that is driven in the main context of another one, and waits.
+// Nor for a loop that runs in the main context of another one, and waits.
 TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForAnInnerLoop) {
   FiberLoop outer(Unlimited());
   FiberLoop inner(Unlimited());
@@ -1412,7 +1412,7 @@ TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForAnInnerLoop) {
   SetUp();
 }
 
-// The loop is not driven: a timer in it would not fire.
+// The loop does not run: a timer in it would not fire.
 TEST_P(FiberLoopWithRuntime, ATimerOfAPlainThreadIsNeverOneOfALoop) {
   constexpr int kThreads = 12;
   FiberLoop loop(Unlimited());
@@ -1507,8 +1507,8 @@ TEST(FiberLoopDeathTest, TasksThatAreLeftEndTheProcessAndAreNamed) {
       "loop \"clients\" has 2 tasks that have not ended: .*reader.* is parked.*late.* is queued");
 }
 
-TEST(FiberLoopDeathTest, ALoopIsNotDrivenByAFiber) {
-  const std::string refusal = ": a thread that runs a fiber cannot drive a loop, but in RunInMainContext..; the caller";
+TEST(FiberLoopDeathTest, ALoopIsNotRunByAFiber) {
+  const std::string refusal = ": a thread that runs a fiber cannot run a loop, but in RunInMainContext..; the caller";
   EXPECT_DEATH(
       {
         FiberLoop loop(Unlimited());
@@ -1533,8 +1533,8 @@ TEST(FiberLoopDeathTest, ALoopIsNotDrivenByAFiber) {
       "FiberLoop" + refusal);
 }
 
-TEST(FiberLoopDeathTest, ALoopIsNotDrivenTwice) {
-  const std::string refusal = ": the loop is driven already, by a caller of the caller";
+TEST(FiberLoopDeathTest, ALoopIsNotRunTwice) {
+  const std::string refusal = ": the loop runs already, by a caller of the caller";
   EXPECT_DEATH(
       {
         FiberLoop loop(Unlimited());
@@ -1561,7 +1561,7 @@ TEST(FiberLoopDeathTest, ALoopIsNotDrivenTwice) {
         auto loop = std::make_unique<FiberLoop>();
         loop->RunInMainContext([&] { loop.reset(); });
       },
-      "FiberLoop::~FiberLoop: the loop is driven");
+      "FiberLoop::~FiberLoop: the loop runs");
 }
 
 TEST(FiberLoopDeathTest, AFiberOfAnotherLoopHasNoStackBelowItInThisOne) {
@@ -1577,7 +1577,7 @@ TEST(FiberLoopDeathTest, AFiberOfAnotherLoopHasNoStackBelowItInThisOne) {
                "FiberLoop::RunInMainContext: the caller is fiber 'of one' .*, of another loop");
 }
 
-TEST(FiberLoopDeathTest, OnlyTheOwnerAddsTasksAndDrives) {
+TEST(FiberLoopDeathTest, OnlyTheOwnerAddsTasksAndRunsTheLoop) {
   EXPECT_DEATH(
       {
         FiberLoop loop(Unlimited());

@@ -31,8 +31,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// The driver of a foreign loop: it is called when the descriptor is readable, and no sooner.
-void Drive(FiberLoop* loop) {
+// As a foreign loop does: when the descriptor is readable, and no sooner.
+void RunWhenReadable(FiberLoop* loop) {
   pollfd entry{.fd = loop->NotifyFd(), .events = POLLIN, .revents = 0};
   while (loop->RunReady()) ASSERT_EQ(::poll(&entry, 1, 30'000), 1) << "nothing is ready, and tasks are left";
 }
@@ -52,7 +52,7 @@ TEST(LoopScopes, TheChildrenOfAScopeRunInTheLoop) {
     scope.Wait();
     EXPECT_EQ(sum, 55);
   });
-  Drive(&loop);
+  RunWhenReadable(&loop);
   EXPECT_EQ(sum, 55);
 }
 
@@ -70,7 +70,7 @@ TEST(LoopScopes, AFailureCancelsTheOthers) {
     }
     EXPECT_EQ(scope.Cancelled(), 1U);
   });
-  Drive(&loop);
+  RunWhenReadable(&loop);
   EXPECT_TRUE(caught);
 }
 
@@ -78,11 +78,11 @@ TEST(LoopScopes, ADeadlineMakesTheDescriptorReadable) {
   FiberLoop loop;
   bool given_up = false;
   loop.AddTask([&] { given_up = !MoveOnAfter(5ms, [] { FiberSleepFor(1h); }); });
-  Drive(&loop);
+  RunWhenReadable(&loop);
   EXPECT_TRUE(given_up);
 }
 
-TEST(LoopScopes, AnotherThreadsCancelWakesTheDriver) {
+TEST(LoopScopes, AnotherThreadsCancelWakesTheLoop) {
   FiberLoop loop;
   std::atomic<bool> waits{false};
   CancelHandle handle;
@@ -97,7 +97,7 @@ TEST(LoopScopes, AnotherThreadsCancelWakesTheDriver) {
     while (!waits) std::this_thread::yield();
     EXPECT_TRUE(handle.Cancel());
   });
-  Drive(&loop);
+  RunWhenReadable(&loop);
   canceller.join();
   EXPECT_TRUE(cancelled);
 }
@@ -118,7 +118,7 @@ TEST(LoopScopes, ATaskIsCancelledByItsHandle) {
       caught = true;
     }
   });
-  Drive(&loop);
+  RunWhenReadable(&loop);
   EXPECT_TRUE(caught);
 }
 
@@ -137,7 +137,7 @@ TEST(LoopScopes, TheMainContextIsInNoScope) {
       EXPECT_TRUE(IsCancelRequested());
     }));
   });
-  Drive(&loop);
+  RunWhenReadable(&loop);
   EXPECT_TRUE(ran);
 }
 
@@ -155,7 +155,7 @@ TEST(LoopScopes, ATaskOfASelfCancelledScopeEndsAndSaysSoToFinally) {
             7);
       },
       [&](FiberLoop::Result<int> got) { result = got.value(); });
-  Drive(&loop);
+  RunWhenReadable(&loop);
   EXPECT_EQ(result, 7);
 }
 
@@ -191,7 +191,7 @@ TEST_P(LoopScopesWithRuntime, AScopeOfTheLoopHasChildrenInTheRuntimeAndCancelsTh
     scope.Wait();
     EXPECT_EQ(scope.Live(), 0U);
   });
-  Drive(&loop);
+  RunWhenReadable(&loop);
   EXPECT_LE(cancelled, 8);  // Those that had begun.
 }
 
@@ -217,7 +217,7 @@ TEST_P(LoopScopesWithRuntime, AFiberOfTheRuntimeCancelsATaskOfTheLoopInEachOfIts
     }
     handles.Close();
   });
-  Drive(&loop);
+  RunWhenReadable(&loop);
   canceller.Join();
   EXPECT_EQ(cancelled, kRounds);
 }
@@ -232,7 +232,7 @@ TEST_P(LoopScopesWithRuntime, AFutureOfTheRuntimeIsWaitedForInTheLoop) {
     });
     answer = fiber::BlockingGet(std::move(future)).GetValue0();
   });
-  Drive(&loop);
+  RunWhenReadable(&loop);
   EXPECT_EQ(answer, 42);
 }
 

@@ -15,15 +15,15 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_loop.h"
 #include "weft/fiber/runtime.h"
-#include "weft/scheduling_group/group/driven_groups.h"
+#include "weft/scheduling_group/group/loop_groups.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 
 namespace weft::fiber {
 namespace {
 
-using scheduling_group::DrivenGroup;
-using scheduling_group::DrivenGroups;
 using scheduling_group::GroupOptions;
+using scheduling_group::LoopGroup;
+using scheduling_group::LoopGroups;
 
 constexpr std::size_t kDeep = 40'000;
 constexpr std::size_t kFlat = 16'384;  // Frames of a sanitizer are larger.
@@ -149,8 +149,8 @@ TEST(StackHighWater, ALoopHasNothingOfTheLoopBeforeIt) {
 
 TEST(StackHighWater, ALoopThatHasEndedLeavesNoMemoryInStacks) {
   constexpr std::size_t kOwnSize = 144 * 1024;
-  DrivenGroup* const lent = DrivenGroups::Borrow({.stack_size = kOwnSize});
-  DrivenGroups::GiveBack(lent);  // The next loop has it.
+  LoopGroup* const lent = LoopGroups::Borrow({.stack_size = kOwnSize});
+  LoopGroups::GiveBack(lent);  // The next loop has it.
   context::StackPool* const pools[] = {&lent->group.stacks(), lent->group.StacksOfSize(2 * kOwnSize, 0)};
   {
     FiberLoop loop({.stack_size = kOwnSize});
@@ -172,22 +172,22 @@ TEST(StackHighWater, ALoopThatHasEndedLeavesNoMemoryInStacks) {
 // Each option of a group, but for what it records.
 TEST(StackHighWater, ALoopIsLentAGroupOfItsSizesOnly) {
   const GroupOptions wanted{.stack_size = 112 * 1024, .guard_size = 32 * 1024};
-  DrivenGroup* const group = DrivenGroups::Borrow(wanted);
-  DrivenGroups::GiveBack(group);
+  LoopGroup* const group = LoopGroups::Borrow(wanted);
+  LoopGroups::GiveBack(group);
   for (auto change : {+[](GroupOptions* o) { o->stack_size *= 2; }, +[](GroupOptions* o) { o->guard_size *= 2; },
                       +[](GroupOptions* o) { o->guard_pages = false; }, +[](GroupOptions* o) { o->warm_stacks = 1; },
                       +[](GroupOptions* o) { o->max_ready_wait = std::chrono::seconds(1); }}) {
     GroupOptions other = wanted;
     change(&other);
-    DrivenGroup* const lent = DrivenGroups::Borrow(other);
+    LoopGroup* const lent = LoopGroups::Borrow(other);
     EXPECT_NE(lent, group);
-    DrivenGroups::GiveBack(lent);
+    LoopGroups::GiveBack(lent);
   }
   GroupOptions recording = wanted;
   recording.record_stack_every = 1;
-  DrivenGroup* const lent = DrivenGroups::Borrow(recording);
+  LoopGroup* const lent = LoopGroups::Borrow(recording);
   EXPECT_EQ(lent, group);
-  DrivenGroups::GiveBack(lent);
+  LoopGroups::GiveBack(lent);
 }
 
 }  // namespace

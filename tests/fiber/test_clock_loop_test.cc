@@ -118,7 +118,7 @@ TEST_F(TestClockLoopTest, TimeGoesOnWhileALoopInTheMainContextOfAnotherSleeps) {
   EXPECT_EQ(Passed(), 2h);
 }
 
-// The callback runs after the first look at the predicate; nothing wakes the driver after the second one.
+// The callback runs after the first look at the predicate; nothing wakes the loop after the second one.
 TEST_F(TestClockLoopTest, APredicateThatComesTrueBeforeTheSleepIsSeen) {
   std::uint64_t id = 0;
   bool fired = false;
@@ -275,7 +275,7 @@ TEST_P(TestClockLoopAndRuntimeTest, TimeStandsStillWhileTheLoopRuns) {
   sleeper.Join();
 }
 
-// The loop is readable, and time waits for the thread that shall drive it.
+// The loop is readable, and time waits for the thread that shall run it.
 TEST_P(TestClockLoopAndRuntimeTest, TimeWaitsForAForeignLoopThatWasWoken) {
   const int fd = loop_.NotifyFd();
   FiberEvent woken;

@@ -181,7 +181,7 @@ TEST_P(TestClockScopesTest, AFiberScopeCancelsItsFibersAtItsDeadline) {
   });
 }
 
-// The driver has what is on its stack.
+// The clock has what is on its stack.
 TEST_P(TestClockScopesTest, AnAdvanceInACancelledScopeGoesOnToItsEnd) {
   InFiber([&] {
     EXPECT_EQ(Took([&] {

@@ -81,7 +81,7 @@ TEST(FiberLoopIo, TheLoopsDescriptorTellsOfOthers) {
   EXPECT_FALSE(IsReadable(fd, 0));
 }
 
-// A registration stays behind in the reactor of the loop, which is not driven any more.
+// A registration stays behind in the reactor of the loop, which does not run any more.
 TEST(FiberLoopIo, ADescriptorThatALoopHasUsedWakesOthers) {
   const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
   const Pipe pipe;

@@ -189,7 +189,7 @@ TEST_P(TestClockIoTest, AThreadThatWritesIsWaitedForWithoutAutoAdvance) {
   clock_.SetAutoAdvance(true);
 }
 
-// --- In a FiberLoop, whose driver waits for its descriptor ---
+// --- In a FiberLoop, which waits for its descriptor ---
 
 class TestClockLoopIoTest : public ::testing::Test {
  protected:

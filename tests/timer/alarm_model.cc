@@ -41,7 +41,7 @@ struct Shards {
     return earliest;
   }
 
-  // As TimerWorker::ThreadMain(); elsewhere: as the driver of a FiberLoop, which sleeps on a parker of its own.
+  // As TimerWorker::ThreadMain(); elsewhere: as a FiberLoop, which sleeps on a parker of its own.
   void ThreadMain(int shards, bool elsewhere) {
     for (;;) {
       for (int i = 0; i < shards; ++i) {

@@ -66,7 +66,7 @@ WEFT_COLD TimerWorker::TimerWorker(Options options)
       group_id_(options_.group != nullptr ? options_.group->id() : 0),
       callback_runner_(options_.group) {
   set_->housekeeping().Reset(TickOfDeadline(base::Clock::TimePoint(options_.trim_after)));
-  if (options_.group != nullptr && options_.group->driven()) {
+  if (options_.group != nullptr && options_.group->of_loop()) {
     set_->alarm().SleepsElsewhere(
         [](void* group) noexcept { static_cast<scheduling_group::SchedulingGroup*>(group)->Notify(); }, options_.group);
   }

@@ -134,7 +134,7 @@ class TimerWorker {
   // Instead of Start(), for tests and loops with their own thread (FiberLoop): fires all that is due. Returns when it
   // must be called again (kNever: no timer is left).
   Tick RunDue();
-  // By such a loop, of a driven group, when its worker has announced that it sleeps: when something is due next, as
+  // By such a loop, of a loop group, when its worker has announced that it sleeps: when something is due next, as
   // RunDue(). Until WakeUp() whoever arms an earlier timer, on whatever thread, wakes the worker.
   Tick AnnounceSleep();
   void WakeUp();

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Driven groups: scheduling groups of one worker without a thread of its own. A FiberLoop (fiber/fiber_loop.h) has one,
-// and drives its worker (worker.h) by the thread that made it.
+// Loop groups: scheduling groups of one worker without a thread of its own. A FiberLoop (fiber/fiber_loop.h) has one,
+// and the thread that made it runs as its worker (worker.h).
 //
 // They are in no registry: no start of another group's fiber, no steal and no timer of a plain thread finds them. Their
 // fibers stay. What waits in their queue goes by PolicyLoop, first in, first out.
@@ -16,8 +16,8 @@
 //   DRV1  A group in the hands of a loop has no fibers but that loop's: when it was given back all had ended.
 //   DRV2  A child process uses no group that was made before the fork: its event descriptor is the parent's, too.
 // Any thread.
-#ifndef WEFT_SCHEDULING_GROUP_GROUP_DRIVEN_GROUPS_H_
-#define WEFT_SCHEDULING_GROUP_GROUP_DRIVEN_GROUPS_H_
+#ifndef WEFT_SCHEDULING_GROUP_GROUP_LOOP_GROUPS_H_
+#define WEFT_SCHEDULING_GROUP_GROUP_LOOP_GROUPS_H_
 
 #include <atomic>
 #include <cstddef>
@@ -27,34 +27,34 @@
 
 namespace weft::scheduling_group {
 
-struct DrivenGroup {
-  DrivenGroup(const GroupOptions& options, unsigned made_after_forks);
+struct LoopGroup {
+  LoopGroup(const GroupOptions& options, unsigned made_after_forks);
 
   PolicyLoop& policy() { return static_cast<PolicyLoop&>(group.policy()); }
-  static DrivenGroup* Of(const SchedulingGroup* driven) noexcept {
-    return static_cast<DrivenGroup*>(driven->driver_hook().arg);
+  static LoopGroup* Of(const SchedulingGroup* group) noexcept {
+    return static_cast<LoopGroup*>(group->loop_hook().arg);
   }
   std::size_t live_fibers() const noexcept;
 
   SchedulingGroup group;
   const unsigned forks;  // that had made the process when it was made
-  // An eventfd that WakeDriver() writes to, to end the worker's wait; -1: none yet. release: carries the open eventfd;
-  // pairs with the acquire in WakeDriver().
+  // An eventfd that WakeLoop() writes to, to end the worker's wait; -1: none yet. release: carries the open eventfd;
+  // pairs with the acquire in WakeLoop().
   std::atomic<int> event_fd{-1};
-  void* loop = nullptr;  // the driver's: what drives it
+  void* loop = nullptr;  // the LoopCore that runs it
 };
 
-class DrivenGroups {
+class LoopGroups {
  public:
   // Their ids: behind those of the runtime's groups.
   static constexpr int kFirstId = 1024;
   static constexpr int kMost = 1024;
 
-  // The group's id and what a driven one must have are set here. nullptr: there are kMost already. One that is lent
+  // The group's id and what one of a loop must have are set here. nullptr: there are kMost already. One that is lent
   // again has no fibers and stacks of its former loop, and no statistics that it shows.
-  static DrivenGroup* Borrow(GroupOptions options);
-  // DRV1; by the driver, which is not asleep.
-  static void GiveBack(DrivenGroup* group);
+  static LoopGroup* Borrow(GroupOptions options);
+  // DRV1; by the loop, which is not asleep.
+  static void GiveBack(LoopGroup* group);
 
   // How many are in the hands of loops.
   static std::size_t Borrowed();
@@ -70,4 +70,4 @@ class DrivenGroups {
 
 }  // namespace weft::scheduling_group
 
-#endif  // WEFT_SCHEDULING_GROUP_GROUP_DRIVEN_GROUPS_H_
+#endif  // WEFT_SCHEDULING_GROUP_GROUP_LOOP_GROUPS_H_

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/group/driven_groups.h"
+#include "weft/scheduling_group/group/loop_groups.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -17,8 +17,8 @@ namespace {
 
 struct Pool {
   std::mutex mutex;
-  std::vector<std::unique_ptr<DrivenGroup>> all;
-  std::vector<DrivenGroup*> free;
+  std::vector<std::unique_ptr<LoopGroup>> all;
+  std::vector<LoopGroup*> free;
 };
 
 Pool& ThePool() {
@@ -43,9 +43,9 @@ bool MayServe(const GroupOptions& made, GroupOptions wanted) {
   return made == wanted;
 }
 
-void WakeDriver(void* group) noexcept {
+void WakeLoop(void* group) noexcept {
   // acquire: pairs with the release of who opened it.
-  const int fd = static_cast<DrivenGroup*>(group)->event_fd.load(std::memory_order_acquire);
+  const int fd = static_cast<LoopGroup*>(group)->event_fd.load(std::memory_order_acquire);
   if (fd < 0) return;
   const std::uint64_t one = 1;
   if (::write(fd, &one, sizeof(one)) < 0) return;  // It is full, and hence readable.
@@ -53,27 +53,26 @@ void WakeDriver(void* group) noexcept {
 
 }  // namespace
 
-DrivenGroup::DrivenGroup(const GroupOptions& options, unsigned made_after_forks)
-    : group(options), forks(made_after_forks) {
-  group.SetDriverHook({.wake = &WakeDriver, .arg = this});
+LoopGroup::LoopGroup(const GroupOptions& options, unsigned made_after_forks) : group(options), forks(made_after_forks) {
+  group.SetLoopHook({.wake = &WakeLoop, .arg = this});
 }
 
-std::size_t DrivenGroup::live_fibers() const noexcept {
+std::size_t LoopGroup::live_fibers() const noexcept {
   // What has ended first: never below zero.
   const std::uint64_t finished = group.counters(0).finished.load(std::memory_order_acquire);
   return static_cast<std::size_t>(static_cast<const PolicyLoop&>(group.policy()).started() - finished);
 }
 
-DrivenGroup* DrivenGroups::Borrow(GroupOptions options) {
-  options.driven = true;
+LoopGroup* LoopGroups::Borrow(GroupOptions options) {
+  options.of_loop = true;
   options.workers = 1;
   Pool& pool = ThePool();
   const std::lock_guard guard(pool.mutex);
-  const auto found = std::find_if(pool.free.begin(), pool.free.end(), [&](const DrivenGroup* group) {
+  const auto found = std::find_if(pool.free.begin(), pool.free.end(), [&](const LoopGroup* group) {
     return group->forks == Forks() && MayServe(group->group.options(), options);  // DRV2
   });
   if (found != pool.free.end()) {
-    DrivenGroup* const group = *found;
+    LoopGroup* const group = *found;
     pool.free.erase(found);
     group->group.group_stacks().RecordAnew(options.record_stack_every);
     group->group.GoOn();
@@ -82,11 +81,11 @@ DrivenGroup* DrivenGroups::Borrow(GroupOptions options) {
   if (pool.all.size() == kMost) return nullptr;
   options.id = kFirstId + static_cast<int>(pool.all.size());
   pool.free.reserve(pool.all.size() + 1);  // GiveBack() allocates nothing.
-  pool.all.push_back(std::make_unique<DrivenGroup>(options, Forks()));
+  pool.all.push_back(std::make_unique<LoopGroup>(options, Forks()));
   return pool.all.back().get();
 }
 
-void DrivenGroups::GiveBack(DrivenGroup* group) {
+void LoopGroups::GiveBack(LoopGroup* group) {
   group->group.Stop();  // Descriptors that are registered with its poller look for another one.
   while (group->group.group_stacks().Trim(0) != 0) continue;  // Of all sizes, some thousands a call.
   Pool& pool = ThePool();
@@ -94,7 +93,7 @@ void DrivenGroups::GiveBack(DrivenGroup* group) {
   pool.free.push_back(group);
 }
 
-std::size_t DrivenGroups::Borrowed() {
+std::size_t LoopGroups::Borrowed() {
   Pool& pool = ThePool();
   const std::lock_guard guard(pool.mutex);
   const auto forks_now = Forks();  // The parent's loops are not this process's.
@@ -103,7 +102,7 @@ std::size_t DrivenGroups::Borrowed() {
   }));
 }
 
-std::size_t DrivenGroups::FibersStarted() {
+std::size_t LoopGroups::FibersStarted() {
   Pool& pool = ThePool();
   const std::lock_guard guard(pool.mutex);
   std::uint64_t sum = 0;
@@ -111,7 +110,7 @@ std::size_t DrivenGroups::FibersStarted() {
   return static_cast<std::size_t>(sum);
 }
 
-std::size_t DrivenGroups::FibersFinished() {
+std::size_t LoopGroups::FibersFinished() {
   Pool& pool = ThePool();
   const std::lock_guard guard(pool.mutex);
   std::uint64_t sum = 0;
@@ -120,6 +119,6 @@ std::size_t DrivenGroups::FibersFinished() {
   return static_cast<std::size_t>(sum);
 }
 
-unsigned DrivenGroups::Forks() noexcept { return forks.load(std::memory_order_relaxed); }
+unsigned LoopGroups::Forks() noexcept { return forks.load(std::memory_order_relaxed); }
 
 }  // namespace weft::scheduling_group

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// LoopDriver: what is under a FiberLoop: a driven group, its worker, its timers, and the thread that drives them.
+// LoopCore: what is under a FiberLoop: a loop group, its worker and its timers, and how the owner's thread runs them.
 //
 //     out  --Begin-->  in: timers, poller, fibers, again and again  --End-->  out
 //                      |                                            ^
@@ -17,20 +17,20 @@
 // Invariants
 //   LDR2  While it is in, the thread is the group's worker, and in an OutsideSection, since workers enter none and the
 //        runtime's end must wait for its use of the runtime's groups (so TerminateRuntime() waits for the turn of the
-//        fiber that runs). The driver leaves the section to look after timers, and while it waits.
+//        fiber that runs). The loop leaves the section to look after timers, and while it waits.
 //   LDR3  A wake-up between a look at the predicate and the wait is not lost: the predicate is asked once more after
 //        the sleep has been announced, and Wake() ends an announced sleep.
-//   LDR4  Under a test clock (base/time/test_time.h) the driver is a runner while it is in and does not wait. A loop
+//   LDR4  Under a test clock (base/time/test_time.h) the loop is a runner while it is in and does not wait. A loop
 //        whose descriptor is open waits while it is out, too (test_wait_), and is a runner while that is readable.
 //        Nobody can tell the thread of a loop without a descriptor that a time has come: time passes over its
 //        deadlines.
-//   LDR5  While another loop of the thread is in above it, a driver is in no OutsideSection, and no runner. Its
+//   LDR5  While another loop of the thread is in above it, it is in no OutsideSection, and no runner. Its
 //        timers and fibers wait. The last one entered is left first, also by an exception.
 //   LDR6  The loop runs below a wait of a predicate or of a function that a fiber has called, and below no other: the
 //        callbacks of timers, and the poller's work, are not to be entered twice. A fiber that one of them has begun
 //        eagerly may call such a function; it begins afterwards.
-#ifndef WEFT_FIBER_LOOP_LOOP_DRIVER_H_
-#define WEFT_FIBER_LOOP_LOOP_DRIVER_H_
+#ifndef WEFT_FIBER_LOOP_LOOP_CORE_H_
+#define WEFT_FIBER_LOOP_LOOP_CORE_H_
 
 #include <chrono>
 #include <cstddef>
@@ -44,7 +44,7 @@
 #include "weft/fiber/fiber_loop_options.h"
 #include "weft/fiber/loop/loop_descriptor.h"
 #include "weft/scheduling_group/fiber/outside_section.h"
-#include "weft/scheduling_group/group/driven_groups.h"
+#include "weft/scheduling_group/group/loop_groups.h"
 #include "weft/scheduling_group/worker/thread_parker.h"
 #include "weft/scheduling_group/worker/worker.h"
 #include "weft/timer/worker/timer_worker.h"
@@ -56,21 +56,21 @@ class FiberLoop;
 
 namespace weft::fiber::detail {
 
-class LoopDriver : public scheduling_group::MainContext {
+class LoopCore : public scheduling_group::MainContext {
  public:
   using Predicate = bool (*)(void* argument);
 
-  LoopDriver(FiberLoop* loop, FiberLoopOptions options);
-  LoopDriver(const LoopDriver&) = delete;
-  LoopDriver& operator=(const LoopDriver&) = delete;
+  LoopCore(FiberLoop* loop, FiberLoopOptions options);
+  LoopCore(const LoopCore&) = delete;
+  LoopCore& operator=(const LoopCore&) = delete;
   // MayBeDestroyed() has said true.
-  ~LoopDriver();  // NOLINT: not virtual; nobody destroys a MainContext.
+  ~LoopCore();  // NOLINT: not virtual; nobody destroys a MainContext.
 
   // False: the process ends, or has been forked: it must be left as it is. Ends the process if tasks are left (LUP3).
   bool MayBeDestroyed();
 
   // Of the fiber, or the main context, that calls; nullptr: of neither.
-  static LoopDriver* OfCaller() noexcept;
+  static LoopCore* OfCaller() noexcept;
 
   FiberLoop* loop() const noexcept { return loop_; }
   const FiberLoopOptions& options() const noexcept { return options_; }
@@ -85,7 +85,7 @@ class LoopDriver : public scheduling_group::MainContext {
 
   // The owner's thread, out. limit: 0: none.
   void RunReady(const char* caller, std::chrono::nanoseconds limit);
-  bool DriveUntil(const char* caller, Predicate predicate, void* argument, Deadline deadline);
+  bool RunUntilTrue(const char* caller, Predicate predicate, void* argument, Deadline deadline);
 
   // --- MainContext ---
   scheduling_group::SchedulingGroup* Group() noexcept override { return &group_->group; }
@@ -103,21 +103,21 @@ class LoopDriver : public scheduling_group::MainContext {
   enum class Outcome { kNothingReady, kTimeIsUp, kStopped };
 
   struct GiveBack {
-    void operator()(scheduling_group::DrivenGroup* group) const { scheduling_group::DrivenGroups::GiveBack(group); }
+    void operator()(scheduling_group::LoopGroup* group) const { scheduling_group::LoopGroups::GiveBack(group); }
   };
 
-  // The driver is in as long as one lives.
+  // The loop is in as long as one lives.
   class In;
 
   // The loop's wait, while it waits in the descriptor or is out.
   class TestWait final : public base::TestTimeWait {
    public:
-    explicit TestWait(LoopDriver* driver) : driver_(*driver) {}
+    explicit TestWait(LoopCore* core) : core_(*core) {}
     bool WasWoken() const noexcept override;
-    void Expire() noexcept override { driver_.EndWait(); }
+    void Expire() noexcept override { core_.EndWait(); }
 
    private:
-    LoopDriver& driver_;
+    LoopCore& core_;
   };
 
   // While one lives, a user's function runs in the main context; or none, again.
@@ -131,7 +131,7 @@ class LoopDriver : public scheduling_group::MainContext {
   bool IsInFiber(const char* caller) const;
   bool Ask(Predicate predicate, void* argument);
   bool AskAsleep(Predicate predicate, void* argument);
-  bool Drive(Predicate predicate, void* argument, Deadline deadline);
+  bool RunWhileIn(Predicate predicate, void* argument, Deadline deadline);
   // until: by FiberClock. longest: by the machine's clock; 0: no limit.
   Outcome RunRounds(TimePoint until, std::chrono::nanoseconds longest, Predicate stop, void* argument);
   void WakeUp();
@@ -149,12 +149,12 @@ class LoopDriver : public scheduling_group::MainContext {
   FiberLoop* const loop_;
   const FiberLoopOptions options_;
   const std::thread::id owner_ = std::this_thread::get_id();
-  const std::unique_ptr<scheduling_group::DrivenGroup, GiveBack> group_;  // Given back last.
+  const std::unique_ptr<scheduling_group::LoopGroup, GiveBack> group_;  // Given back last.
   LoopDescriptor descriptor_;
   timer::TimerWorker timers_;
   bool monitored_ = false;  // SliceMonitor::AddTeam()
   bool in_ = false;
-  LoopDriver* outer_ = nullptr;               // LDR5: the loop in whose main context this one was entered
+  LoopCore* outer_ = nullptr;                 // LDR5: the loop in whose main context this one was entered
   FiberExecutionContext* context_ = nullptr;  // of Begin()'s caller: the callbacks'
   bool asleep_ = false;                       // out, and has announced that
   bool announced_ = false;                    // in, and has announced that it sleeps
@@ -168,25 +168,25 @@ class LoopDriver : public scheduling_group::MainContext {
   scheduling_group::Worker worker_;  // Last: made when all else is there.
 };
 
-class LoopDriver::In {
+class LoopCore::In {
  public:
   // kLooksAtNothing: at no timer and no predicate. Whoever watches the descriptor must still do it (LDR1).
   enum Look { kLooks, kLooksAtNothing };
 
-  In(LoopDriver* driver, const char* caller, Look look = kLooks)
-      : driver_(*driver), mark_(driver_.Begin(caller) && look == kLooksAtNothing) {}
-  ~In() { driver_.End(mark_); }
+  In(LoopCore* core, const char* caller, Look look = kLooks)
+      : core_(*core), mark_(core_.Begin(caller) && look == kLooksAtNothing) {}
+  ~In() { core_.End(mark_); }
   In(const In&) = delete;
   In& operator=(const In&) = delete;
 
  private:
-  LoopDriver& driver_;
+  LoopCore& core_;
   const bool mark_;
 };
 
-class LoopDriver::InMainContext {
+class LoopCore::InMainContext {
  public:
-  explicit InMainContext(LoopDriver* driver) noexcept : InMainContext(&driver->worker_, driver) {}
+  explicit InMainContext(LoopCore* core) noexcept : InMainContext(&core->worker_, core) {}
   InMainContext(scheduling_group::Worker* worker, MainContext* main_context) noexcept
       : worker_(*worker), before_(std::exchange(worker->main_context, main_context)) {}
   ~InMainContext() { worker_.main_context = before_; }
@@ -200,4 +200,4 @@ class LoopDriver::InMainContext {
 
 }  // namespace weft::fiber::detail
 
-#endif  // WEFT_FIBER_LOOP_LOOP_DRIVER_H_
+#endif  // WEFT_FIBER_LOOP_LOOP_CORE_H_

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The worker of a driven group: what its driver calls instead of Worker::Run().
+// The worker of a loop group: what its loop calls instead of Worker::Run().
 
 #include <chrono>
 #include <utility>
@@ -14,19 +14,19 @@
 
 namespace weft::scheduling_group {
 
-void Worker::BeginDriving() {
+void Worker::BeginLoop() {
   outer_ = static_cast<Worker*>(CurrentWorker());
-  WEFT_DCHECK(is_driven && (outer_ == nullptr || (outer_->is_driven && outer_->current == nullptr)),
-              "Worker::BeginDriving: the thread is a worker");
-  if (outer_ != nullptr) outer_->not_driven_.emplace(&outer_->slice_);
+  WEFT_DCHECK(of_loop && (outer_ == nullptr || (outer_->of_loop && outer_->current == nullptr)),
+              "Worker::BeginLoop: the thread is a worker");
+  if (outer_ != nullptr) outer_->loop_is_out_.emplace(&outer_->slice_);
   SetCurrentWorker(this);
-  not_driven_.reset();
+  loop_is_out_.reset();
 }
 
-void Worker::EndDriving() {
-  not_driven_.emplace(&slice_);
+void Worker::EndLoop() {
+  loop_is_out_.emplace(&slice_);
   SetCurrentWorker(outer_);
-  if (outer_ != nullptr) outer_->not_driven_.reset();
+  if (outer_ != nullptr) outer_->loop_is_out_.reset();
 }
 
 bool Worker::RunNext() {
@@ -36,7 +36,7 @@ bool Worker::RunNext() {
     ServeCalls();
     return true;
   }
-  // Not PopFor(): the driver has just looked after timers and the poller. It would be sent back to that, without a
+  // Not PopFor(): the loop has just looked after timers and the poller. It would be sent back to that, without a
   // fiber, again and again where that takes longer than PollPace wants.
   auto& policy = static_cast<PolicyLoop&>(group->policy());
   bool must_notify = false;
@@ -108,7 +108,7 @@ bool Worker::AnnounceSleep() {
     WorkerCounters::Add(counters().sleeps);
     return true;
   }
-  GetUpDriven();
+  GetUpInLoop();
   return false;
 }
 
@@ -124,22 +124,22 @@ void Worker::SleepUntil(std::chrono::steady_clock::time_point until) {
       (void)slot.parker.ParkUntil(until);
     }
   }
-  GetUpDriven();
+  GetUpInLoop();
 }
 
 bool Worker::SleepElsewhere() {
   elsewhere_ = group->worker_slot(index).parker.BeginWaitElsewhere();
-  if (!elsewhere_) GetUpDriven();
+  if (!elsewhere_) GetUpInLoop();
   return elsewhere_;
 }
 
 void Worker::WakeUp() {
   if (std::exchange(elsewhere_, false)) (void)group->worker_slot(index).parker.EndWaitElsewhere();
-  GetUpDriven();
+  GetUpInLoop();
 }
 
 // As GetUp() in idle_loop.h; there is one kind of order.
-void Worker::GetUpDriven() {
+void Worker::GetUpInLoop() {
   if (group->idle().CancelSleep(index)) return;
   SchedulingGroup::WorkerSlot& slot = group->worker_slot(index);
   while (TakeOrderFrom(slot.sent_to) == nullptr) slot.parker.Park();  // Claimed: it is on its way.

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/fiber/loop/loop_driver.h"
+#include "weft/fiber/loop/loop_core.h"
 
 #include <poll.h>
 
@@ -26,8 +26,8 @@ namespace weft::fiber::detail {
 namespace {
 
 using scheduling_group::CurrentWorker;
-using scheduling_group::DrivenGroup;
-using scheduling_group::DrivenGroups;
+using scheduling_group::LoopGroup;
+using scheduling_group::LoopGroups;
 using scheduling_group::MainContext;
 using scheduling_group::Reactor;
 using scheduling_group::SchedulingGroup;
@@ -45,7 +45,7 @@ constexpr std::chrono::milliseconds kPollUnwatched{1};
 
 [[noreturn]] void FailInFiber(const char* caller) {
   const auto* const self = scheduling_group::CurrentFiber();
-  WEFT_FATAL(caller, ": a thread that runs a fiber cannot drive a loop, but in RunInMainContext(); the caller is ",
+  WEFT_FATAL(caller, ": a thread that runs a fiber cannot run a loop, but in RunInMainContext(); the caller is ",
              self != nullptr ? DescribeFiber(*self) : std::string("a timer's callback, or ends a fiber"));
 }
 
@@ -68,7 +68,7 @@ void DropSignalStack() {
   if (--signal_stack.loops == 0) delete std::exchange(signal_stack.stack, nullptr);
 }
 
-DrivenGroup* BorrowGroup(const FiberLoopOptions& options) {
+LoopGroup* BorrowGroup(const FiberLoopOptions& options) {
   CheckNotInFiber("FiberLoop");
   EnsureRuntimeHooks();
   scheduling_group::UseHeavyFenceForOutsideSections();
@@ -77,8 +77,8 @@ DrivenGroup* BorrowGroup(const FiberLoopOptions& options) {
   group.stack_size = options.stack_size != 0 ? options.stack_size : kStackSize;
   group.guard_size = options.stack_guard_size != 0 ? options.stack_guard_size : kGuardSize;
   group.record_stack_every = options.record_stack_every;
-  DrivenGroup* const borrowed = DrivenGroups::Borrow(std::move(group));
-  WEFT_CHECK(borrowed != nullptr, "FiberLoop: at most ", DrivenGroups::kMost, " loops");
+  LoopGroup* const borrowed = LoopGroups::Borrow(std::move(group));
+  WEFT_CHECK(borrowed != nullptr, "FiberLoop: at most ", LoopGroups::kMost, " loops");
   return borrowed;
 }
 
@@ -92,7 +92,7 @@ timer::TimerWorker::Options TimerOptions(SchedulingGroup* group) {
 
 }  // namespace
 
-LoopDriver::LoopDriver(FiberLoop* loop, FiberLoopOptions options)
+LoopCore::LoopCore(FiberLoop* loop, FiberLoopOptions options)
     : loop_(loop),
       options_(std::move(options)),
       group_(BorrowGroup(options_)),
@@ -105,18 +105,18 @@ LoopDriver::LoopDriver(FiberLoop* loop, FiberLoopOptions options)
   if (!monitored_) WEFT_LOG(WARNING, "FiberLoop ", options_.name, ": the system gives no thread for time slices");
 }
 
-bool LoopDriver::MayBeDestroyed() {
-  if (group_->forks != DrivenGroups::Forks()) return false;
+bool LoopCore::MayBeDestroyed() {
+  if (group_->forks != LoopGroups::Forks()) return false;
   CheckNotInFiber("FiberLoop::~FiberLoop");
   CheckOwner("FiberLoop::~FiberLoop");
-  WEFT_CHECK(!in_, "FiberLoop::~FiberLoop: the loop is driven, by the caller of the caller");
+  WEFT_CHECK(!in_, "FiberLoop::~FiberLoop: the loop runs, by the caller of the caller");
   if (live_fibers() == 0) return true;
   if (base::IsInExit()) return false;
   WEFT_FATAL("FiberLoop::~FiberLoop: loop \"", options_.name, "\" has ", live_fibers(),
              " tasks that have not ended: ", ListFibersAlive(&group_->group), "; call Run() before");
 }
 
-LoopDriver::~LoopDriver() {
+LoopCore::~LoopCore() {
   if (has_test_time_) GoInInTestTime();
   if (asleep_) WakeUp();
   timers_.Stop();
@@ -126,23 +126,23 @@ LoopDriver::~LoopDriver() {
   if (has_test_time_) base::TestTime::Rested();
 }
 
-LoopDriver* LoopDriver::OfCaller() noexcept {
+LoopCore* LoopCore::OfCaller() noexcept {
   const WorkerBase* const worker = CurrentWorker();
-  if (worker == nullptr || !worker->is_driven) return nullptr;
-  return static_cast<LoopDriver*>(DrivenGroup::Of(worker->group)->loop);
+  if (worker == nullptr || !worker->of_loop) return nullptr;
+  return static_cast<LoopCore*>(LoopGroup::Of(worker->group)->loop);
 }
 
-void LoopDriver::CheckOwner(const char* caller) const {
-  WEFT_CHECK(group_->forks == DrivenGroups::Forks(), caller, ": the loop was made before the process was forked");
+void LoopCore::CheckOwner(const char* caller) const {
+  WEFT_CHECK(group_->forks == LoopGroups::Forks(), caller, ": the loop was made before the process was forked");
   // A loop's fibers never leave its thread.
   WEFT_CHECK(std::this_thread::get_id() == owner_, caller,
              ": the caller is neither the thread that made the loop nor a fiber of the loop");
 }
 
-bool LoopDriver::Begin(const char* caller) {
+bool LoopCore::Begin(const char* caller) {
   CheckNotInFiber(caller);
   CheckOwner(caller);
-  WEFT_CHECK(!in_, caller, ": the loop is driven already, by a caller of the caller; a wait in its main context runs ",
+  WEFT_CHECK(!in_, caller, ": the loop runs already, by a caller of the caller; a wait in its main context runs ",
              "its fibers");
   in_ = true;
   outer_ = OfCaller();
@@ -152,22 +152,22 @@ bool LoopDriver::Begin(const char* caller) {
   const bool marked = descriptor_.Clear();  // LDR1
   section_.emplace(nullptr);
   if (outer_ != nullptr) outer_->BeginRest();
-  worker_.BeginDriving();
+  worker_.BeginLoop();
   return marked;
 }
 
 // LDR5
-void LoopDriver::BeginRest() {
+void LoopCore::BeginRest() {
   section_.reset();
   if (has_test_time_) base::TestTime::Rested();
 }
 
-void LoopDriver::EndRest() {
+void LoopCore::EndRest() {
   if (has_test_time_) base::TestTime::Ran();
   section_.emplace(nullptr);
 }
 
-void LoopDriver::End(bool mark) {
+void LoopCore::End(bool mark) {
   // Again: a wake-up that came late has been kept for this sleep.
   while (!asleep_ && worker_.AnnounceSleep()) asleep_ = worker_.SleepElsewhere();
   if (asleep_) {
@@ -178,7 +178,7 @@ void LoopDriver::End(bool mark) {
     }
   }
   if (mark || !asleep_) descriptor_.MarkReadable();
-  worker_.EndDriving();
+  worker_.EndLoop();
   if (outer_ != nullptr) std::exchange(outer_, nullptr)->EndRest();
   section_.reset();
   if (has_test_time_) GoOutInTestTime();
@@ -186,7 +186,7 @@ void LoopDriver::End(bool mark) {
 }
 
 // While it is asleep nobody else looks after the poller, whose watchdog need not know. False: nor does the descriptor.
-bool LoopDriver::HoldPoller() {
+bool LoopCore::HoldPoller() {
   Reactor* const poller = group().reactor();
   if (poller == nullptr) return true;
   const bool watched = descriptor_.Watch(poller->descriptor());
@@ -194,17 +194,17 @@ bool LoopDriver::HoldPoller() {
   return watched;
 }
 
-void LoopDriver::LeavePoller() {
+void LoopCore::LeavePoller() {
   if (std::exchange(holds_poller_, false)) group().reactor()->LeaveAfterDispatch();
 }
 
-void LoopDriver::WakeUp() {
+void LoopCore::WakeUp() {
   worker_.WakeUp();
   LeavePoller();
   timers_.WakeUp();
 }
 
-void LoopDriver::LookAfterTimers() {
+void LoopCore::LookAfterTimers() {
   section_.reset();
   section_.emplace(nullptr);  // LDR2
   next_ = timers_.RunDue();
@@ -215,15 +215,15 @@ void LoopDriver::LookAfterTimers() {
   if (Reactor* const poller = group().reactor()) poller->PollIfDue(Clock::now());
 }
 
-bool LoopDriver::PollFoundWork() {
+bool LoopCore::PollFoundWork() {
   Reactor* const poller = group().reactor();
   if (poller == nullptr) return false;
   poller->TryPoll();
   return group_->policy().HasWork();
 }
 
-LoopDriver::Outcome LoopDriver::RunRounds(TimePoint until, std::chrono::nanoseconds longest, Predicate stop,
-                                          void* argument) {
+LoopCore::Outcome LoopCore::RunRounds(TimePoint until, std::chrono::nanoseconds longest, Predicate stop,
+                                      void* argument) {
   const TimePoint no_longer_than = longest.count() > 0 ? Clock::now() + longest : TimePoint::max();
   for (;;) {
     if (stop != nullptr && Ask(stop, argument)) return Outcome::kStopped;
@@ -235,17 +235,17 @@ LoopDriver::Outcome LoopDriver::RunRounds(TimePoint until, std::chrono::nanoseco
   }
 }
 
-void LoopDriver::RunReady(const char* caller, std::chrono::nanoseconds limit) {
+void LoopCore::RunReady(const char* caller, std::chrono::nanoseconds limit) {
   const In in(this, caller);
   static_cast<void>(RunRounds(TimePoint::max(), limit, nullptr, nullptr));
 }
 
-bool LoopDriver::DriveUntil(const char* caller, Predicate predicate, void* argument, Deadline deadline) {
+bool LoopCore::RunUntilTrue(const char* caller, Predicate predicate, void* argument, Deadline deadline) {
   const In in(this, caller);
-  return Drive(predicate, argument, deadline);
+  return RunWhileIn(predicate, argument, deadline);
 }
 
-bool LoopDriver::Drive(Predicate predicate, void* argument, Deadline deadline) {
+bool LoopCore::RunWhileIn(Predicate predicate, void* argument, Deadline deadline) {
   for (;;) {
     switch (RunRounds(deadline.time_point(), std::chrono::nanoseconds(0), predicate, argument)) {
       case Outcome::kStopped:
@@ -271,14 +271,14 @@ bool LoopDriver::Drive(Predicate predicate, void* argument, Deadline deadline) {
   }
 }
 
-LoopDriver::TimePoint LoopDriver::NextTime() const noexcept {
+LoopCore::TimePoint LoopCore::NextTime() const noexcept {
   const TimePoint timers = timer::BeginOfTick(next_);
   if (has_test_time_) return timers;  // The retry is by the machine's clock: WaitInPoll().
   return group().HasFibersWithoutStack() ? std::min(timers, retry_stack_at_) : timers;
 }
 
 // The sleep has been announced.
-void LoopDriver::WaitUntil(TimePoint until) {
+void LoopCore::WaitUntil(TimePoint until) {
   next_ = timers_.AnnounceSleep();
   until = std::min(until, NextTime());
   Reactor* const poller = group().reactor();
@@ -296,7 +296,7 @@ void LoopDriver::WaitUntil(TimePoint until) {
   timers_.WakeUp();
 }
 
-void LoopDriver::WaitInPoll(TimePoint until) {
+void LoopCore::WaitInPoll(TimePoint until) {
   if (!worker_.SleepElsewhere()) return;
   static_cast<void>(HoldPoller());
   if (has_test_time_) {
@@ -315,20 +315,20 @@ void LoopDriver::WaitInPoll(TimePoint until) {
   static_cast<void>(descriptor_.Clear());  // LDR1
 }
 
-bool LoopDriver::TestWait::WasWoken() const noexcept {
-  pollfd entry{.fd = driver_.descriptor_.get(), .events = POLLIN, .revents = 0};
-  return !driver_.group().worker_slot(0).parker.waits_elsewhere() || ::poll(&entry, 1, 0) > 0;
+bool LoopCore::TestWait::WasWoken() const noexcept {
+  pollfd entry{.fd = core_.descriptor_.get(), .events = POLLIN, .revents = 0};
+  return !core_.group().worker_slot(0).parker.waits_elsewhere() || ::poll(&entry, 1, 0) > 0;
 }
 
 // Out, with a descriptor.
-void LoopDriver::BeginTestWait(base::Waits who) {
+void LoopCore::BeginTestWait(base::Waits who) {
   test_waits_ = true;
   test_wait_.deadline = asleep_ ? NextTime() : TimePoint::max();
   base::TestTime::BeginWait(&test_wait_, who);
 }
 
 // Before anything else: no timer and no event comes while the gate is closed.
-void LoopDriver::GoInInTestTime() {
+void LoopCore::GoInInTestTime() {
   if (std::exchange(test_waits_, false)) {
     base::TestTime::EndWait(&test_wait_, base::Waits::kRunner);
   } else {
@@ -336,7 +336,7 @@ void LoopDriver::GoInInTestTime() {
   }
 }
 
-void LoopDriver::GoOutInTestTime() {
+void LoopCore::GoOutInTestTime() {
   if (descriptor_.is_open()) {
     BeginTestWait(base::Waits::kRunner);
   } else {
@@ -344,9 +344,9 @@ void LoopDriver::GoOutInTestTime() {
   }
 }
 
-void LoopDriver::EndWait() { group().Notify(); }
+void LoopCore::EndWait() { group().Notify(); }
 
-int LoopDriver::NotifyFd(std::error_code* error) {
+int LoopCore::NotifyFd(std::error_code* error) {
   const std::error_code failed = descriptor_.Open();
   if (has_test_time_ && !failed && !in_ && !test_waits_) {
     BeginTestWait(base::Waits::kThread);
@@ -355,7 +355,7 @@ int LoopDriver::NotifyFd(std::error_code* error) {
   return descriptor_.get();
 }
 
-Deadline LoopDriver::NextDeadline() const noexcept {
+Deadline LoopCore::NextDeadline() const noexcept {
   if (group_->policy().HasWork() || !asleep_) return std::chrono::nanoseconds(0);
   return NextTime();
 }
@@ -363,20 +363,20 @@ Deadline LoopDriver::NextDeadline() const noexcept {
 // --- Users' functions in the loop's main context, and their waits ---
 
 // Whether the caller is a fiber of the loop. It may be none of another loop of the thread.
-bool LoopDriver::IsInFiber(const char* caller) const {
+bool LoopCore::IsInFiber(const char* caller) const {
   const WorkerBase* const worker = CurrentWorker();
   if (worker == nullptr || worker->current == nullptr) return false;
   WEFT_CHECK(worker == &worker_, caller, ": the caller is ", DescribeFiber(*worker->current), ", of another loop");
   return true;
 }
 
-bool LoopDriver::Ask(Predicate predicate, void* argument) {
+bool LoopCore::Ask(Predicate predicate, void* argument) {
   const InMainContext in(this);
   return predicate(argument);
 }
 
 // LDR3. The sleep has been announced, and still is, unless the predicate says true, throws or has waited.
-bool LoopDriver::AskAsleep(Predicate predicate, void* argument) {
+bool LoopCore::AskAsleep(Predicate predicate, void* argument) {
   announced_ = true;
   bool is_over = false;
   try {
@@ -389,15 +389,15 @@ bool LoopDriver::AskAsleep(Predicate predicate, void* argument) {
   return is_over;
 }
 
-void LoopDriver::RunUntilUnparked(base::Parker* parker, Deadline deadline) noexcept {
+void LoopCore::RunUntilUnparked(base::Parker* parker, Deadline deadline) noexcept {
   if (std::exchange(announced_, false)) worker_.WakeUp();
   const Worker::LoopCallWaits waits(&worker_);
   const FiberExecutionContext::Scope scope(context_);
-  static_cast<void>(
-      Drive([](void* argument) { return !static_cast<base::Parker*>(argument)->waits_elsewhere(); }, parker, deadline));
+  static_cast<void>(RunWhileIn([](void* argument) { return !static_cast<base::Parker*>(argument)->waits_elsewhere(); },
+                               parker, deadline));
 }
 
-bool LoopDriver::RunSome() noexcept {
+bool LoopCore::RunSome() noexcept {
   if (std::exchange(announced_, false)) worker_.WakeUp();
   const Worker::LoopCallWaits waits(&worker_);
   const FiberExecutionContext::Scope scope(context_);
@@ -405,7 +405,7 @@ bool LoopDriver::RunSome() noexcept {
   return worker_.RunNext() || PollFoundWork();
 }
 
-void LoopDriver::RunEagerly(scheduling_group::FiberEntity* fiber) {
+void LoopCore::RunEagerly(scheduling_group::FiberEntity* fiber) {
   constexpr const char* kName = "FiberLoop::AddTaskEager";
   struct Start {
     Worker* worker;
@@ -428,19 +428,19 @@ void LoopDriver::RunEagerly(scheduling_group::FiberEntity* fiber) {
   worker_.RunEagerly(fiber);
 }
 
-void LoopDriver::CallInMainContext(void (*call)(void*), void* argument) {
+void LoopCore::CallInMainContext(void (*call)(void*), void* argument) {
   constexpr const char* kName = "FiberLoop::RunInMainContext";
   struct Call {
-    LoopDriver* driver;
+    LoopCore* core;
     void (*call)(void*);
     void* argument;
 
     static void Run(void* self) {
-      const auto [driver, call, argument] = *static_cast<const Call*>(self);
-      const InMainContext in(driver);
+      const auto [core, call, argument] = *static_cast<const Call*>(self);
+      const InMainContext in(core);
       call(argument);
     }
-  } in_main_context{.driver = this, .call = call, .argument = argument};
+  } in_main_context{.core = this, .call = call, .argument = argument};
   if (IsInFiber(kName)) {
     return worker_.CallOnLoop(worker_.current, Worker::LoopCallKind::kMayWait, &Call::Run, &in_main_context);
   }
