@@ -283,8 +283,8 @@ template <class Awaitable>
 interop::AwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable) {
   interop::detail::CoResult<interop::AwaitResult<Awaitable>> result;
   FiberEvent ended;
-  const auto driver = interop::detail::Drive(std::forward<Awaitable>(awaitable), &result);
-  driver.Start(&ended);
+  const auto wait = interop::detail::AwaitAttached(std::forward<Awaitable>(awaitable), &result);
+  wait.Start(&ended);
   synchronization::WaitAccess::WaitUncancelled(ended);
   return result.Take();
 }
@@ -292,9 +292,9 @@ interop::AwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable) {
 // The same, until the deadline: std::optional of the result (a pointer for a reference), or bool. A cancellation point.
 template <class Awaitable>
 [[nodiscard]] interop::LimitedAwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable, Deadline deadline) {
-  using Driven = interop::detail::DetachedWait<std::decay_t<Awaitable>>;
-  auto shared = std::make_shared<Driven>(std::forward<Awaitable>(awaitable));
-  interop::detail::DriveDetached(shared);
+  using Wait = interop::detail::DetachedWait<std::decay_t<Awaitable>>;
+  auto shared = std::make_shared<Wait>(std::forward<Awaitable>(awaitable));
+  interop::detail::AwaitDetached(shared);
   if (!shared->ended.Wait(deadline)) return {};
   return shared->TakeLimited();
 }

@@ -1,17 +1,18 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a fiber waits for a coroutine (CoResult, CoPromise, Drive), and a coroutine for fibers: what coroutine.h is made
-// of.
+// How a fiber waits for a coroutine (CoResult, CoPromise, AwaitAttached), and a coroutine for fibers: what
+// coroutine.h is made of.
 //
-// Drive() and DriveDetached() are coroutines that await one awaitable and then set an event for the fiber that waits:
+// AwaitAttached() and AwaitDetached() are coroutines that await one awaitable and then set an event for the fiber that
+// waits:
 //
-//     Drive          the waiter holds the coroutine, the awaitable and the result on its stack, and waits to the end
-//     DriveDetached  the coroutine shares them with the waiter, which may leave before; it destroys itself at its end
+//     AwaitAttached  the waiter holds the coroutine, the awaitable and the result on its stack, and waits to the end
+//     AwaitDetached  the coroutine shares them with the waiter, which may leave before; it destroys itself at its end
 //
 // Invariants
-//   CO1  A driver's last touch of what the waiter owns is FiberEvent::Set(). Drive()'s coroutine is suspended by then,
-//        so that the waiter may destroy it while Set() has not returned.
+//   CO1  Their last touch of what the waiter owns is FiberEvent::Set(). AwaitAttached()'s coroutine is suspended by
+//        then, so that the waiter may destroy it while Set() has not returned.
 //   CO2  Two meet where a CoTask ends: the call that has started it, and the task itself. The second resumes the
 //        awaiter; the first touches nothing of the task afterwards. So a task that ends at once is no deeper call,
 //        and a loop over such tasks needs no stack, with any compiler and optimisation.
@@ -192,10 +193,10 @@ class CoPromise : public CoReturn<T> {
   CoTask<T> get_return_object() noexcept { return CoTask<T>(std::coroutine_handle<CoPromise>::from_promise(*this)); }
 };
 
-// --- Drivers ---
+// --- Those that await ---
 
 // Owns a suspended coroutine that sets an event when it has ended.
-class Driver {
+class Attached {
  public:
   struct promise_type {
     struct AtEnd {
@@ -206,7 +207,7 @@ class Driver {
       }
       void await_resume() const noexcept {}
     };
-    Driver get_return_object() noexcept { return Driver(std::coroutine_handle<promise_type>::from_promise(*this)); }
+    Attached get_return_object() noexcept { return Attached(std::coroutine_handle<promise_type>::from_promise(*this)); }
     std::suspend_always initial_suspend() const noexcept { return {}; }
     AtEnd final_suspend() const noexcept { return {}; }
     void return_void() const noexcept {}
@@ -215,10 +216,10 @@ class Driver {
     FiberEvent* ended = nullptr;
   };
 
-  explicit Driver(std::coroutine_handle<promise_type> coroutine) noexcept : coroutine_(coroutine) {}
-  Driver(Driver&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
-  Driver& operator=(Driver&&) = delete;
-  ~Driver() {
+  explicit Attached(std::coroutine_handle<promise_type> coroutine) noexcept : coroutine_(coroutine) {}
+  Attached(Attached&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
+  Attached& operator=(Attached&&) = delete;
+  ~Attached() {
     if (coroutine_) coroutine_.destroy();
   }
 
@@ -233,7 +234,7 @@ class Driver {
 };
 
 template <class Awaitable>
-Driver Drive(Awaitable&& awaitable, CoResult<AwaitResult<Awaitable>>* result) {
+Attached AwaitAttached(Awaitable&& awaitable, CoResult<AwaitResult<Awaitable>>* result) {
   using Result = AwaitResult<Awaitable>;
   try {
     // A name for the awaiter: g++ 12 would copy one that is an xvalue. And what the result refers to may be in it.
@@ -283,10 +284,10 @@ struct DetachedWait {
 };
 
 template <class Awaitable>
-Detached DriveDetached(std::shared_ptr<DetachedWait<Awaitable>> shared) {
+Detached AwaitDetached(std::shared_ptr<DetachedWait<Awaitable>> shared) {
   using Result = AwaitResult<Awaitable>;
   try {
-    decltype(auto) awaiter = AwaiterOf(std::move(shared->awaitable));  // As in Drive().
+    decltype(auto) awaiter = AwaiterOf(std::move(shared->awaitable));  // As in AwaitAttached().
     if constexpr (std::is_void_v<Result>) {
       co_await awaiter;
       shared->result.SetBy([] {});
