@@ -1,9 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// TestClockDriver: the thread that moves the time of a TestClock, and fires the timers of all groups.
+// TestClockCore: the thread that moves the time of a TestClock, and fires the timers of all groups.
 //
-//     loop:  do workers rest, and is nothing ready?  no: wait for news (TestTime::TellDriver), look again
+//     loop:  do workers rest, and is nothing ready?  no: wait for news (TestTime::TellClock), look again
 //            what is next?  timers and timed waits of threads, or the end of an Advance(), whichever is first
 //            may time go there?  by itself, or because of an Advance(); else wait for news
 //            close the gate, move the time, fire what is due, open the gate
@@ -63,14 +63,14 @@ constexpr std::chrono::seconds kComplainOfCallbackAfter{1};
 
 }  // namespace
 
-class TestClockDriver final : public timer::TimerDriver {
+class TestClockCore final : public timer::TimerDriver {
  public:
   using TimePoint = FiberClock::time_point;
 
-  TestClockDriver();
-  ~TestClockDriver();
-  TestClockDriver(const TestClockDriver&) = delete;
-  TestClockDriver& operator=(const TestClockDriver&) = delete;
+  TestClockCore();
+  ~TestClockCore();
+  TestClockCore(const TestClockCore&) = delete;
+  TestClockCore& operator=(const TestClockCore&) = delete;
 
   // False: the process has been forked since, and has no test clock.
   bool is_current() const noexcept { return Current() == this; }
@@ -137,10 +137,10 @@ class TestClockDriver final : public timer::TimerDriver {
   std::thread thread_;
 };
 
-// The child has no driver: it has no test clock (TT5 in base/time/test_time.h).
-void TestClockDriver::ForgetInChild() noexcept { current_.store(nullptr, std::memory_order_relaxed); }
+// The child has no thread for it, and no test clock (TT5 in base/time/test_time.h).
+void TestClockCore::ForgetInChild() noexcept { current_.store(nullptr, std::memory_order_relaxed); }
 
-TestClockDriver::TestClockDriver() {
+TestClockCore::TestClockCore() {
   static const int at_fork = ::pthread_atfork(nullptr, nullptr, &ForgetInChild);
   WEFT_CHECK(at_fork == 0, "TestClock: no memory");
   TestTime::Begin();
@@ -153,27 +153,27 @@ TestClockDriver::TestClockDriver() {
   current_.store(this, std::memory_order_release);
 }
 
-TestClockDriver::~TestClockDriver() {
+TestClockCore::~TestClockCore() {
   if (!is_current()) {
     // It is the parent's. Neither joined nor detached: a thread of the child may have its number.
     static_cast<void>(std::make_unique<std::thread>(std::move(thread_)).release());
     return;
   }
   stopping_.store(true, std::memory_order_relaxed);  // The parker orders it.
-  TestTime::TellDriver();
+  TestTime::TellClock();
   thread_.join();
   current_.store(nullptr, std::memory_order_relaxed);  // Nobody asks while no runtime starts.
   TestTime::End();
 }
 
-void TestClockDriver::SetAutoAdvance(bool on) noexcept {
+void TestClockCore::SetAutoAdvance(bool on) noexcept {
   auto_advance_.store(on, std::memory_order_relaxed);  // The parker orders it.
-  TestTime::TellDriver();
+  TestTime::TellClock();
 }
 
-void TestClockDriver::Advance(std::chrono::nanoseconds by) {
+void TestClockCore::Advance(std::chrono::nanoseconds by) {
   WEFT_CHECK(is_current(), "TestClock::Advance: the process has been forked since: it has no test clock");
-  WEFT_CHECK(!TestTime::IsDriver(),
+  WEFT_CHECK(!TestTime::IsClockThread(),
              "TestClock::Advance: called by a timer's callback, which runs on the thread that moves the time");
   if (by.count() <= 0) return;
   const auto end = Deadline::After(by, FiberClock::now());
@@ -183,17 +183,17 @@ void TestClockDriver::Advance(std::chrono::nanoseconds by) {
     const std::lock_guard lock(requests_mutex_);
     advances_.push_back(&advancing);
   }
-  TestTime::TellDriver();
-  // No cancellation point: the driver knows what is on our stack.
+  TestTime::TellClock();
+  // No cancellation point: the clock knows what is on our stack.
   synchronization::WaitAccess::WaitUncancelled(advancing.done);
 }
 
-void TestClockDriver::Add(timer::TimerWorker* timers) {
+void TestClockCore::Add(timer::TimerWorker* timers) {
   const std::lock_guard lock(mutex_);
   clients_.push_back({.timers = timers});
 }
 
-void TestClockDriver::StopFiring(timer::TimerWorker* timers) {
+void TestClockCore::StopFiring(timer::TimerWorker* timers) {
   using Clock = std::chrono::steady_clock;
   std::unique_lock lock(mutex_, std::defer_lock);
   const MachineTime begin = Clock::now();
@@ -210,32 +210,32 @@ void TestClockDriver::StopFiring(timer::TimerWorker* timers) {
   }
 }
 
-void TestClockDriver::Remove(timer::TimerWorker* timers) {
+void TestClockCore::Remove(timer::TimerWorker* timers) {
   const std::lock_guard lock(mutex_);
   std::erase_if(clients_, [timers](const Client& client) { return client.timers == timers; });
 }
 
-void TestClockDriver::BeginDrain(Deadline until, std::chrono::nanoseconds at_most) {
+void TestClockCore::BeginDrain(Deadline until, std::chrono::nanoseconds at_most) {
   {
     const std::lock_guard lock(requests_mutex_);
     drain_ = {.under_way = true,
               .until = until.time_point(),
               .give_up_at = Deadline::After(at_most, std::chrono::steady_clock::now()).time_point()};
   }
-  TestTime::TellDriver();
+  TestTime::TellClock();
 }
 
-void TestClockDriver::EndDrain() {
+void TestClockCore::EndDrain() {
   const std::lock_guard lock(requests_mutex_);
   drain_ = {};
 }
 
-TestClockDriver::MachineTime TestClockDriver::GiveUpDrainAt() {
+TestClockCore::MachineTime TestClockCore::GiveUpDrainAt() {
   const std::lock_guard lock(requests_mutex_);
   return drain_.give_up_at;
 }
 
-void TestClockDriver::GiveUpDrain() {
+void TestClockCore::GiveUpDrain() {
   TimePoint until;
   {
     const std::lock_guard lock(requests_mutex_);
@@ -247,10 +247,10 @@ void TestClockDriver::GiveUpDrain() {
   TestTime::ExpireWaits();
 }
 
-void TestClockDriver::ThreadMain() {
+void TestClockCore::ThreadMain() {
   ::pthread_setname_np(::pthread_self(), "FiberTestClock");
   scheduling_group::SetThreadMayWait(false);
-  TestTime::Drive();
+  TestTime::BecomeClockThread();
   using Clock = std::chrono::steady_clock;
   std::chrono::nanoseconds complain_after = kComplainAfter;
   MachineTime moved_at = Clock::now();
@@ -272,7 +272,7 @@ void TestClockDriver::ThreadMain() {
   }
 }
 
-TestClockDriver::Requests TestClockDriver::LookAtRequests() {
+TestClockCore::Requests TestClockCore::LookAtRequests() {
   const std::lock_guard lock(requests_mutex_);
   Requests requests{.drains = drain_.under_way};
   for (const Advancing* advancing : advances_) {
@@ -282,7 +282,7 @@ TestClockDriver::Requests TestClockDriver::LookAtRequests() {
   return requests;
 }
 
-TestClockDriver::Obstacle TestClockDriver::Step() {
+TestClockCore::Obstacle TestClockCore::Step() {
   const std::lock_guard guard(mutex_);
   std::unique_lock lock = TestTime::Lock();
   const TestTime::Standing standing = TestTime::Look();
@@ -314,7 +314,7 @@ TestClockDriver::Obstacle TestClockDriver::Step() {
 }
 
 // No worker runs.
-TestClockDriver::Obstacle TestClockDriver::ObstacleOfGroups() const {
+TestClockCore::Obstacle TestClockCore::ObstacleOfGroups() const {
   for (const Client& client : clients_) {
     scheduling_group::SchedulingGroup* group = client.timers->group();
     if (group == nullptr) continue;
@@ -326,7 +326,7 @@ TestClockDriver::Obstacle TestClockDriver::ObstacleOfGroups() const {
   return Obstacle::kNone;
 }
 
-TestClockDriver::TimePoint TestClockDriver::NextOfTimers() const {
+TestClockCore::TimePoint TestClockCore::NextOfTimers() const {
   timer::Tick earliest = timer::kNever;
   for (const Client& client : clients_) {
     if (client.fires) earliest = std::min(earliest, client.timers->NextTimer());
@@ -335,14 +335,14 @@ TestClockDriver::TimePoint TestClockDriver::NextOfTimers() const {
   return TimePoint(std::chrono::nanoseconds(static_cast<std::int64_t>(earliest)));
 }
 
-void TestClockDriver::Fire(TimePoint now) {
+void TestClockCore::Fire(TimePoint now) {
   for (const Client& client : clients_) {
     if (client.fires && client.timers->NextTimer() <= timer::TickOfNow(now)) client.timers->RunDueFor();
   }
   TestTime::ExpireWaits();
 }
 
-bool TestClockDriver::EndAdvance(TimePoint now) {
+bool TestClockCore::EndAdvance(TimePoint now) {
   Advancing* ended = nullptr;
   {
     const std::lock_guard lock(requests_mutex_);
@@ -356,7 +356,7 @@ bool TestClockDriver::EndAdvance(TimePoint now) {
   return true;
 }
 
-void TestClockDriver::Complain(Obstacle obstacle) {
+void TestClockCore::Complain(Obstacle obstacle) {
   if (!something_waits_) return;
   const char* why = "";
   switch (obstacle) {
@@ -365,7 +365,7 @@ void TestClockDriver::Complain(Obstacle obstacle) {
       return;
     case Obstacle::kFibersRun:
       why =
-          "a fiber runs, or polls with FiberYield(), or a thread that was woken has not gone on; or nobody drives a "
+          "a fiber runs, or polls with FiberYield(), or a thread that was woken has not gone on; or nobody runs a "
           "FiberLoop whose descriptor is readable";
       break;
     case Obstacle::kFibersAreReady:
@@ -385,28 +385,28 @@ void TestClockDriver::Complain(Obstacle obstacle) {
 
 namespace {
 
-std::unique_ptr<detail::TestClockDriver> MakeDriver() {
+std::unique_ptr<detail::TestClockCore> MakeCore() {
   WEFT_CHECK(!IsRuntimeRunning(),
              "TestClock: it is made while the runtime runs, whose timers follow the steady clock: make it before "
              "StartRuntime(), or before RunAsFiber() where that starts the runtime (not under WEFT_TEST_MAIN)");
   WEFT_CHECK(scheduling_group::LoopGroups::Borrowed() == 0,
              "TestClock: it is made while there is a FiberLoop, whose timers follow the steady clock");
-  return std::make_unique<detail::TestClockDriver>();
+  return std::make_unique<detail::TestClockCore>();
 }
 
 }  // namespace
 
-TestClock::TestClock() : driver_(MakeDriver()) {}
+TestClock::TestClock() : core_(MakeCore()) {}
 
 TestClock::~TestClock() {
-  if (!driver_->is_current()) return;  // Of a forked child, which has no test clock.
+  if (!core_->is_current()) return;  // Of a forked child, which has no test clock.
   WEFT_CHECK(!IsRuntimeRunning(), "TestClock: it is destroyed while the runtime runs: call TerminateRuntime() before");
   WEFT_CHECK(scheduling_group::LoopGroups::Borrowed() == 0,
              "TestClock: it is destroyed while there is a FiberLoop, whose timers follow it");
 }
 
-void TestClock::SetAutoAdvance(bool on) noexcept { driver_->SetAutoAdvance(on); }
+void TestClock::SetAutoAdvance(bool on) noexcept { core_->SetAutoAdvance(on); }
 
-void TestClock::AdvanceBy(std::chrono::nanoseconds by) { driver_->Advance(by); }
+void TestClock::AdvanceBy(std::chrono::nanoseconds by) { core_->Advance(by); }
 
 }  // namespace weft::fiber

@@ -27,7 +27,7 @@
 namespace weft::fiber {
 
 namespace detail {
-class TestClockDriver;
+class TestClockCore;
 }
 
 class TestClock {
@@ -56,7 +56,7 @@ class TestClock {
  private:
   void AdvanceBy(std::chrono::nanoseconds by);
 
-  const std::unique_ptr<detail::TestClockDriver> driver_;
+  const std::unique_ptr<detail::TestClockCore> core_;
 };
 
 }  // namespace weft::fiber

@@ -30,9 +30,9 @@ class ParkedThread final : public TestTimeWait {
 struct State {
   std::mutex mutex;
   std::condition_variable gate_opened;
-  Parker driver;
+  Parker clock_parker;
   // Guarded by `mutex`.
-  std::thread::id driver_thread;
+  std::thread::id clock_thread;
   bool gate_closed = false;
   std::size_t runners = 0;
   std::size_t holds = 0;
@@ -90,20 +90,20 @@ void TestTime::End() noexcept {
   test_time_ns.store(0, std::memory_order_relaxed);
 }
 
-void TestTime::Drive() noexcept {
+void TestTime::BecomeClockThread() noexcept {
   const std::lock_guard lock(TheState().mutex);
-  TheState().driver_thread = std::this_thread::get_id();
+  TheState().clock_thread = std::this_thread::get_id();
 }
 
-bool TestTime::IsDriver() noexcept {
+bool TestTime::IsClockThread() noexcept {
   const std::lock_guard lock(TheState().mutex);
-  return TheState().driver_thread == std::this_thread::get_id();
+  return TheState().clock_thread == std::this_thread::get_id();
 }
 
-void TestTime::TellDriver() noexcept { (void)TheState().driver.Unpark(); }
+void TestTime::TellClock() noexcept { (void)TheState().clock_parker.Unpark(); }
 
 bool TestTime::AwaitNews(std::chrono::steady_clock::time_point until) noexcept {
-  return TheState().driver.ParkUntil(until);
+  return TheState().clock_parker.ParkUntil(until);
 }
 
 std::unique_lock<std::mutex> TestTime::Lock() noexcept { return std::unique_lock(TheState().mutex); }
@@ -147,12 +147,12 @@ void TestTime::BeginWait(TestTimeWait* wait, Waits who) noexcept {
   {
     const std::lock_guard lock(state.mutex);
     WEFT_CHECK(HasTestTime(), "TestClock: it is destroyed while a thread begins a wait with a deadline");
-    WEFT_CHECK(state.driver_thread != std::this_thread::get_id(),
+    WEFT_CHECK(state.clock_thread != std::this_thread::get_id(),
                "TestClock: a timer's callback waits with a deadline: it runs on the thread that moves the time");
     state.waits.push_back(wait);
     if (who == Waits::kRunner) --state.runners;
   }
-  TellDriver();  // TT2
+  TellClock();  // TT2
 }
 
 void TestTime::EndWait(TestTimeWait* wait, Waits who) noexcept {
@@ -165,7 +165,7 @@ void TestTime::EndWait(TestTimeWait* wait, Waits who) noexcept {
       state.gate_opened.wait(lock, [&] { return !state.gate_closed; });  // TT1
     }
   }
-  if (who == Waits::kThread) TellDriver();  // TT4
+  if (who == Waits::kThread) TellClock();  // TT4
 }
 
 void TestTime::Ran() noexcept {
@@ -182,7 +182,7 @@ void TestTime::Rested() noexcept {
     const std::lock_guard lock(state.mutex);
     last = --state.runners == 0;
   }
-  if (last) TellDriver();  // TT2
+  if (last) TellClock();  // TT2
 }
 
 void TestTime::Held() noexcept {
@@ -195,7 +195,7 @@ void TestTime::Released() noexcept {
     const std::lock_guard lock(TheState().mutex);
     if (TheState().holds != 0) --TheState().holds;
   }
-  TellDriver();  // TT2
+  TellClock();  // TT2
 }
 
 }  // namespace weft::base

@@ -5,14 +5,13 @@
 //
 //   runners      workers that are not asleep: RunsInTestTime, RestsInTestTime
 //   holds        blocking calls, which run where nobody sees them: HoldsTestTime
-//   waits        TestTimeWait: plain threads in ParkUntil(), and waiting drivers of FiberLoops
-//                (fiber/loop/loop_core.h)
+//   waits        TestTimeWait: plain threads in ParkUntil(), and FiberLoops that wait (fiber/loop/loop_core.h)
 //
-// One thread, the driver (fiber/test_clock.cc), moves the time:
+// One thread, the clock (fiber/test_clock.cc), moves the time:
 //
-//     driver                                        worker
-//     ------                                        ------
-//     lock                                          lock; runners - 1; unlock; wakes the driver if it was the last
+//     clock                                         worker
+//     -----                                         ------
+//     lock                                          lock; runners - 1; unlock; wakes the clock if it was the last
 //     no runner, no hold, no work? close the gate   sleeps
 //     unlock                                        is woken: lock; runners + 1; waits while the gate is closed; unlock
 //     move the time, fire what is due
@@ -21,15 +20,15 @@
 // Invariants
 //   TT1  Time changes, and the runtime's timers fire, only while the gate is closed: then no worker runs a fiber, takes
 //        one from a queue, or takes a descriptor's event. So a running fiber never sees time move, and one worker finds
-//        what became due together in its queue, in order. (A FiberLoop's timers fire on its driver, which is a runner
+//        what became due together in its queue, in order. (A FiberLoop's timers fire on its thread, which is a runner
 //        then.)
-//   TT2  Whoever lets time move (by a rest, the end of a hold, a wait with a deadline, a new timer) tells the driver
+//   TT2  Whoever lets time move (by a rest, the end of a hold, a wait with a deadline, a new timer) tells the clock
 //        afterwards.
 //   TT3  Without a test clock nothing here is called but HasTestTime(), in inline functions.
 //   TT4  A TestTimeWait that was woken counts as a runner until EndWait(). A worker counts as one before it waits for
-//        the gate to open. So a wake-up that the driver has seen is over before time moves again.
-//   TT5  A forked child has no test clock: it has no driver.
-// Any thread may call anything that is not marked as the driver's.
+//        the gate to open. So a wake-up that the clock has seen is over before time moves again.
+//   TT5  A forked child has no test clock: it has no such thread.
+// Any thread may call anything that is not marked as the clock's.
 #ifndef WEFT_BASE_TIME_TEST_TIME_H_
 #define WEFT_BASE_TIME_TEST_TIME_H_
 
@@ -44,7 +43,7 @@
 
 namespace weft::base {
 
-// A wait outside of the workers. The driver calls its functions, under TestTime's lock.
+// A wait outside of the workers. The clock calls its functions, under TestTime's lock.
 class TestTimeWait {
  public:
   // Whether it was woken, or is about to be (TT4).
@@ -86,15 +85,15 @@ class TestTime {
   static void End() noexcept;
 
   // Something may let time move (TT2).
-  static void TellDriver() noexcept;
+  static void TellClock() noexcept;
 
-  // --- The driver's ---
+  // --- The clock's ---
 
-  // The calling thread is the driver from now on. It may not wait for time itself: that ends the process.
-  static void Drive() noexcept;
-  static bool IsDriver() noexcept;
+  // The calling thread is the clock's from now on. It may not wait for time itself: that ends the process.
+  static void BecomeClockThread() noexcept;
+  static bool IsClockThread() noexcept;
 
-  // Until TellDriver(), or a time of the steady clock. False: it has passed.
+  // Until TellClock(), or a time of the steady clock. False: it has passed.
   [[nodiscard]] static bool AwaitNews(std::chrono::steady_clock::time_point until) noexcept;
 
   // How things stand while they are locked.
@@ -113,7 +112,7 @@ class TestTime {
   // The waits whose deadline has come end.
   static void ExpireWaits() noexcept;
 
-  // --- Who waits. It tells the driver of its wait (TT2) ---
+  // --- Who waits. It tells the clock of its wait (TT2) ---
 
   static void BeginWait(TestTimeWait* wait, Waits who) noexcept;
   // Returns while the gate is open, as Ran().

@@ -109,7 +109,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   // After Add() has returned true (SH2).
   void Announce(Tick tick) noexcept {
     alarm_->Announce(tick);
-    if (base::HasTestTime()) base::TestTime::TellDriver();  // TT2 in test_time.h
+    if (base::HasTestTime()) base::TestTime::TellClock();  // TT2 in test_time.h
   }
 
   // Links `node`, or does nothing if the shard is closed.

@@ -84,7 +84,7 @@ WEFT_COLD void TimerWorker::Retire() {
   if (std::exchange(retired_, true)) return;
   // relaxed: no thread may call Of() any more.
   by_group[group_id_].store(nullptr, std::memory_order_relaxed);
-  if (driven_) options_.driver->Remove(this);
+  if (by_driver_) options_.driver->Remove(this);
   set_->Unregister(group_id_);
   set_->alarm().SleepsElsewhere(nullptr, nullptr);
   if (life_.load(std::memory_order_relaxed) != Life::kLeft) {
@@ -95,9 +95,9 @@ WEFT_COLD void TimerWorker::Retire() {
 }
 
 WEFT_COLD bool TimerWorker::Start() {
-  WEFT_CHECK(!thread_.joinable() && !driven_ && !stopped_, "TimerWorker::Start: once");
+  WEFT_CHECK(!thread_.joinable() && !by_driver_ && !stopped_, "TimerWorker::Start: once");
   if (options_.driver != nullptr) {
-    driven_ = true;
+    by_driver_ = true;
     options_.driver->Add(this);
     return true;
   }
@@ -125,7 +125,7 @@ WEFT_COLD TimerWorker::Dropped TimerWorker::Stop(Deadline give_up) {
   stopping_.store(true, std::memory_order_relaxed);
   set_->alarm().Announce(1);
   if (thread_.joinable()) JoinThread(give_up);
-  if (driven_) options_.driver->StopFiring(this);
+  if (by_driver_) options_.driver->StopFiring(this);
 
   Dropped dropped;
   dropped.callbacks = DropCallbacks();

@@ -86,7 +86,7 @@ class TimerWorker {
     std::chrono::nanoseconds complain_after = std::chrono::seconds(1);
     // The source of "now". Other clocks than the steady one need RunDue() instead of Start().
     const base::Clock* clock = &base::SteadyClock::Get();
-    // False: threads that belong to no group set no timers here. (A FiberLoop's: nobody else drives it.)
+    // False: threads that belong to no group set no timers here. (A FiberLoop's: nobody else runs it.)
     bool for_all_threads = true;
     // nullptr: Start() makes a thread. Else it hands the timers over to this one, and Stop() takes them back.
     TimerDriver* driver = nullptr;
@@ -175,7 +175,7 @@ class TimerWorker {
   std::atomic<bool> stopping_{false};
   bool stopped_ = false;
   bool retired_ = false;
-  bool driven_ = false;
+  bool by_driver_ = false;
   // Only the timer thread writes these.
   std::atomic<std::uint64_t> wake_ups_{0};
   std::atomic<std::uint64_t> fired_{0};
