@@ -38,8 +38,8 @@
 // RetiredGroups: the scheduling groups of runtimes that have ended, kept for the runtimes to come. A group without
 // unfinished fibers is closed: the memory of its queues, worker slots and stacks goes back. Its last kilobyte and its
 // poller are used again by the next runtimes, whatever their options: descriptors that outlive a runtime refer to the
-// poller (io/reactor/reactor.h). Groups with unfinished fibers stay as they are, and never run again; so do those that
-// end while a thread lives that was left behind.
+// poller (io/reactor/epoll_reactor.h). Groups with unfinished fibers stay as they are, and never run again; so do
+// those that end while a thread lives that was left behind.
 //
 // For runtime.cc. By the thread that starts or terminates the runtime, unless a function says otherwise (RT1).
 #ifndef WEFT_FIBER_RUNTIME_RUNTIME_INSTANCE_H_

@@ -5,7 +5,7 @@
 // EventHandler: its owner, which that reactor calls when the descriptor is ready.
 // HangupWatch: wants to know from its owner when the peer has gone (FD8 in io/reactor/fd_slot.h).
 //
-// FdSlot and WaitFd() have one each. The functions are in reactor.cc, so that their headers need not include the
+// FdSlot and WaitFd() have one each. The functions are in epoll_reactor.cc, so that their headers need not include the
 // reactor.
 //
 // Invariants

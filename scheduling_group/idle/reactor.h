@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Reactor: how the workers of a group poll for input and output. io/reactor/reactor.h implements it.
+// Reactor: how the workers of a group poll for input and output. io/reactor/epoll_reactor.h implements it.
 //
 // There is no poller thread: only a worker can run what I/O makes ready, and polls early enough when it picks a fiber.
 //

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "weft/io/reactor/reactor.h"
+#include "weft/io/reactor/epoll_reactor.h"
 
 namespace weft::io {
 namespace {

@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "weft/fiber/fiber.h"
-#include "weft/io/reactor/reactor.h"
+#include "weft/io/reactor/epoll_reactor.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"

@@ -31,7 +31,7 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/io/reactor/descriptor.h"
-#include "weft/io/reactor/reactor.h"
+#include "weft/io/reactor/epoll_reactor.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_stream.h"

@@ -25,7 +25,7 @@
 #include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
-#include "weft/io/reactor/reactor.h"
+#include "weft/io/reactor/epoll_reactor.h"
 #include "weft/io/tcp_server.h"
 #include "weft/io/wait_fd.h"
 #include "weft/sync/fiber_event.h"

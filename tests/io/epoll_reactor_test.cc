@@ -4,7 +4,7 @@
 // How input and output and the scheduler get on with each other. Figures are printed; limits are those of a machine
 // that others share: what starves does so every time.
 
-#include "weft/io/reactor/reactor.h"
+#include "weft/io/reactor/epoll_reactor.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>

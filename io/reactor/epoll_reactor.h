@@ -21,8 +21,8 @@
 //        may close its copies of descriptors, as destructors do at exit(). If it may start a runtime, its groups make
 //        engines of their own (RT6 in fiber/runtime/runtime_instance.h).
 // Rejected: io_uring, see docs/decisions/015.
-#ifndef WEFT_IO_REACTOR_REACTOR_H_
-#define WEFT_IO_REACTOR_REACTOR_H_
+#ifndef WEFT_IO_REACTOR_EPOLL_REACTOR_H_
+#define WEFT_IO_REACTOR_EPOLL_REACTOR_H_
 
 #include <sys/epoll.h>
 
@@ -155,4 +155,4 @@ class EpollReactor final : public scheduling_group::Reactor, private PollWatchdo
 
 }  // namespace weft::io
 
-#endif  // WEFT_IO_REACTOR_REACTOR_H_
+#endif  // WEFT_IO_REACTOR_EPOLL_REACTOR_H_

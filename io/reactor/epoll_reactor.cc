@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/io/reactor/reactor.h"
+#include "weft/io/reactor/epoll_reactor.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
