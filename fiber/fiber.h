@@ -63,7 +63,7 @@ namespace weft {
 namespace fiber::detail {
 
 class JoinState;
-struct EndAccess;  // select.h
+struct EndAccess;  // select_tasks.h
 
 // Makes `plan` one of a joinable fiber.  The JoinState has two owners at first; DropJoinState is for a refused start.
 JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes);

@@ -53,7 +53,7 @@ class FiberScope;
 
 namespace fiber::detail {
 
-struct EndAccess;  // select.h
+struct EndAccess;  // select_tasks.h
 
 // For the layers above: the result of a task that has ended, without a cancellation point.
 struct TaskAccess {

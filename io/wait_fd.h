@@ -44,8 +44,8 @@ class ForeignFd;  // wait_fd.cc
 
 namespace detail {
 
-// WaitFd() as a case of a Select() (io/select.h). From Enter() to Leave() or Notified() it is counted as a wait (WF4).
-// Another waiter's event, which wakes all, begins the selection anew.
+// WaitFd() as a case of a Select() (io/select_sockets.h). From Enter() to Leave() or Notified() it is counted as a wait
+// (WF4). Another waiter's event, which wakes all, begins the selection anew.
 class FdCase final : public synchronization::SelectCase {
  public:
   // Throws std::bad_alloc.

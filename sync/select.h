@@ -15,7 +15,8 @@
 //   OnAcquire(semaphore, f)  a unit was taken from a FiberSemaphore
 //   OnDeadline(deadline, f)  the time is over; of several the first
 //   Otherwise(f)             nothing else is ready: Select() does not wait then
-// More are in fiber/select.h (the end of a task or a fiber, a Future) and io/select.h (sockets and descriptors).
+// More are in fiber/select_tasks.h (the end of a task or a fiber, a Future) and io/select_sockets.h (sockets and
+// descriptors).
 //
 // f may be left out. Exactly one case is taken, and its f called, without a lock; where several are ready each has its
 // turn. Without a deadline it waits as long as it takes. Select() returns the number of the case, from 0.

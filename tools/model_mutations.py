@@ -165,7 +165,7 @@ class Mutation:
             source = words.index("-c") + 1
             if unit.source == sound:
                 words[source] = str(copy)
-            # Two sources of a model may have one name (sync/select.cc, io/select.cc).
+            # Two sources of a model may have one name, in different folders.
             replaced[path] = str(self.scratch / f"{len(replaced)}-{os.path.basename(path)}")
             words[words.index("-o") + 1] = replaced[path]
             words.insert(1, f"-I{self.scratch / 'include'}")

@@ -31,7 +31,7 @@ namespace weft::io {
 
 class FdSlot;
 class HangupWatch;
-struct SelectAccess;  // io/select.h
+struct SelectAccess;  // io/select_sockets.h
 
 class Descriptor {
  public:

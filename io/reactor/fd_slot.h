@@ -124,7 +124,7 @@ class FdSlot final : public EventHandler {
     return direction == kWrite && deadline.is_none() ? kPartsOfWriteLimit : 1;
   }
 
-  // A selection, in a fiber (io/select.h). Before it enters; errors as those of Wait().
+  // A selection, in a fiber (io/select_sockets.h). Before it enters; errors as those of Wait().
   [[nodiscard]] std::error_code AwaitRegistered(Direction direction) noexcept;
   // False: a try may succeed. True: LeaveShared() must follow, unless it was notified.
   [[nodiscard]] bool EnterShared(Direction direction, synchronization::Waiter* waiter) noexcept;

@@ -96,7 +96,7 @@ TEST_P(WaitAnyTest, EachTaskIsReturnedOnce) {
   });
 }
 
-// The loop of fiber/select.h, over results of which some are exceptions.
+// The loop of fiber/select_tasks.h, over results of which some are exceptions.
 TEST_P(WaitAnyTest, EachFutureIsReturnedOnceAlsoIfItHasFailed) {
   InBoth([] {
     std::vector<Future<int>> futures;

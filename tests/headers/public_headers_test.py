@@ -34,10 +34,10 @@ EXCEPTIONS = {"fiber/async.h": {"detail::FiberProcedure"},
               "fiber/fiber.h": {"detail::FiberProcedure", "detail::StartProcedure"},
               "fiber/fiber_scope.h": {"detail::StartProcedure"},
               "fiber/fiber_task.h": {"detail::StartProcedure"},
-              "fiber/select.h": {"detail::AwaitedRange", "detail::WaitAnyArguments",
+              "fiber/select_tasks.h": {"detail::AwaitedRange", "detail::WaitAnyArguments",
                                  "synchronization::DoNothing"},  # the last is a default, as below
               "sync/select.h": {"synchronization::DoNothing"},
-              "io/select.h": {"synchronization::DoNothing"},
+              "io/select_sockets.h": {"synchronization::DoNothing"},
               "io/fiber_blocking.h": {"detail::LimitedResult"},
               "interop/grpc_client.h": {"detail::ClientStream"}}
 

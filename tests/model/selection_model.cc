@@ -20,7 +20,7 @@
 #include "weft/io/io_result.h"
 #include "weft/io/reactor/fd_slot.h"
 #include "weft/io/reactor/registration.h"
-#include "weft/io/select.h"
+#include "weft/io/select_sockets.h"
 #include "weft/io/wait_fd.h"
 #include "weft/sync/cancel/cancel_node.h"
 #include "weft/sync/fiber_cancelled.h"
@@ -46,7 +46,7 @@ EventHandler* handler;
 model::Parker* is_registered;
 }  // namespace
 
-// What io/reactor/fd_slot.cc, io/select.cc and io/wait_fd.cc ask the kernel and the reactor for.
+// What io/reactor/fd_slot.cc, io/select_sockets.cc and io/wait_fd.cc ask the kernel and the reactor for.
 bool ModelPoolIsOld() { return std::exchange(pool_is_old, false); }
 bool ModelNumbersAreOld() { return std::exchange(numbers_are_old, false); }
 void ModelClose(int fd) {

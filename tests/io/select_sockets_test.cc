@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/io/select.h"
+#include "weft/io/select_sockets.h"
 
 #include <fcntl.h>
 #include <poll.h>

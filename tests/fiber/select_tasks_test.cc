@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/fiber/select.h"
+#include "weft/fiber/select_tasks.h"
 
 #include <gtest/gtest.h>
 
