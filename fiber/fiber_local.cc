@@ -63,15 +63,15 @@ constinit base::ThreadEnd at_thread_end([](void*) { EndTableOfThread(); });
 
 // For the thread that calls exit() (TE1's exception in exit.h). Not for all threads: one that a pthread key's
 // destructor makes after its thread's thread_locals are gone is never destroyed, and glibc's record of it leaks.
-struct EndsWithThreadLocals {
-  ~EndsWithThreadLocals() { EndTableOfThread(); }
+struct ThreadLocalsEnd {
+  ~ThreadLocalsEnd() { EndTableOfThread(); }
 };
 
 WEFT_NOINLINE FiberLocalTable* MakeTableOfThread() {
   table_of_thread = new FiberLocalTable;
   const bool armed = at_thread_end.Arm(&table_of_thread);
   if (!armed || ::gettid() == ::getpid()) {  // No key is left, or this is the main thread.
-    thread_local EndsWithThreadLocals ends;
+    thread_local ThreadLocalsEnd ends;
     static_cast<void>(ends);
   }
   return table_of_thread;

@@ -174,10 +174,10 @@ class FiberLocal {
   // T's constructor may use FiberLocals, wait and throw. So the value enters the table when it is whole.
   WEFT_NOINLINE T* Make(fiber::detail::FiberLocalTable& table) const {
     Header* header = table.Allocate(kOffset + sizeof(T), kAlignment);
-    struct AbandonUnlessMade {
+    struct AbandonGuard {
       fiber::detail::FiberLocalTable& table;
       Header* header;
-      ~AbandonUnlessMade() {
+      ~AbandonGuard() {
         if (header != nullptr) table.Abandon(header);
       }
     } guard{table, header};

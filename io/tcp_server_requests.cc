@@ -66,7 +66,7 @@ void TcpServer::OnReadable(ReadableWatch* watch) noexcept {
 bool TcpServer::StartServing(Connection* connection, bool readable) noexcept {
   // TV5: the sweep runs in the loop, too.
   if (connection->loop != nullptr && connection->loop != scheduling_group::CurrentGroup()) return false;
-  const scheduling_group::MayNotWait may_not_wait;
+  const scheduling_group::NoWaitSection no_wait;
   // Whoever polls, or closes the stream, may be a fiber of another request.
   const FiberExecutionContext::Scope scope(context_.Get());
   return StartFiberDetached(resume_fiber_, [this, connection, readable] { ServeRequests(connection, readable); });

@@ -166,15 +166,15 @@ class FiberBlockingBoundedQueue {
   };
 
   // Around what may throw, with the mutex held: a waiter that does not take what it was woken for wakes another.
-  class WakesAnotherIfThrown {
+  class ThrowGuard {
    public:
-    WakesAnotherIfThrown(FiberBlockingBoundedQueue* queue, void (FiberBlockingBoundedQueue::*notify)())
+    ThrowGuard(FiberBlockingBoundedQueue* queue, void (FiberBlockingBoundedQueue::*notify)())
         : queue_(queue), notify_(notify) {}
-    ~WakesAnotherIfThrown() {
+    ~ThrowGuard() {
       if (notify_ != nullptr) (queue_->*notify_)();
     }
-    WakesAnotherIfThrown(const WakesAnotherIfThrown&) = delete;
-    WakesAnotherIfThrown& operator=(const WakesAnotherIfThrown&) = delete;
+    ThrowGuard(const ThrowGuard&) = delete;
+    ThrowGuard& operator=(const ThrowGuard&) = delete;
     void Done() { notify_ = nullptr; }
 
    private:
@@ -209,7 +209,7 @@ class FiberBlockingBoundedQueue {
   // mutex_ is held in these. (std::scoped_lock is not annotated, so neither are they.)
   bool HasCapacityFor(std::size_t weight) const { return weight_ <= capacity_ && weight <= capacity_ - weight_; }
   void Append(T&& item, std::size_t weight) {
-    WakesAnotherIfThrown guard(this, &FiberBlockingBoundedQueue::NotifyCapacity);
+    ThrowGuard guard(this, &FiberBlockingBoundedQueue::NotifyCapacity);
     entries_.emplace_back(std::move(item), weight);  // One move: an item that throws is lost in no temporary.
     guard.Done();
     weight_ += weight;
@@ -217,7 +217,7 @@ class FiberBlockingBoundedQueue {
   template <class Take>
   void TakeFirst(Take& take) {
     Entry& first = entries_.front();
-    WakesAnotherIfThrown guard(this, &FiberBlockingBoundedQueue::NotifyItem);
+    ThrowGuard guard(this, &FiberBlockingBoundedQueue::NotifyItem);
     take(std::move(first.item));
     guard.Done();
     weight_ -= first.weight;

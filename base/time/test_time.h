@@ -3,8 +3,8 @@
 //
 // TestTime: tells a test clock (fiber/test_clock.h) when it may move time, and how far: who runs, who waits for what.
 //
-//   runners      workers that are not asleep: RunsInTestTime, RestsInTestTime
-//   holds        blocking calls, which run where nobody sees them: HoldsTestTime
+//   runners      workers that are not asleep: TestTimeRun, TestTimeRest
+//   holds        blocking calls, which run where nobody sees them: TestTimeHold
 //   waits        TestTimeWait: plain threads in ParkUntil(), and FiberLoops that wait (fiber/loop/loop_core.h)
 //
 // One thread, the clock (fiber/test_clock.cc), moves the time:
@@ -126,48 +126,48 @@ class TestTime {
 };
 
 // A worker's thread, while it lives.
-class RunsInTestTime {
+class TestTimeRun {
  public:
-  RunsInTestTime() noexcept : counted_(HasTestTime()) {
+  TestTimeRun() noexcept : counted_(HasTestTime()) {
     if (counted_) TestTime::Ran();
   }
-  ~RunsInTestTime() {
+  ~TestTimeRun() {
     if (counted_) TestTime::Rested();
   }
-  RunsInTestTime(const RunsInTestTime&) = delete;
-  RunsInTestTime& operator=(const RunsInTestTime&) = delete;
+  TestTimeRun(const TestTimeRun&) = delete;
+  TestTimeRun& operator=(const TestTimeRun&) = delete;
 
  private:
   const bool counted_;
 };
 
 // The same worker, while it sleeps: it does nothing, neither to fibers nor to descriptors.
-class RestsInTestTime {
+class TestTimeRest {
  public:
-  RestsInTestTime() noexcept : counted_(HasTestTime()) {
+  TestTimeRest() noexcept : counted_(HasTestTime()) {
     if (counted_) TestTime::Rested();
   }
-  ~RestsInTestTime() {
+  ~TestTimeRest() {
     if (counted_) TestTime::Ran();
   }
-  RestsInTestTime(const RestsInTestTime&) = delete;
-  RestsInTestTime& operator=(const RestsInTestTime&) = delete;
+  TestTimeRest(const TestTimeRest&) = delete;
+  TestTimeRest& operator=(const TestTimeRest&) = delete;
 
  private:
   const bool counted_;
 };
 
 // While one lives time does not go on by itself. A fiber or a thread; it may end on another thread.
-class HoldsTestTime {
+class TestTimeHold {
  public:
-  HoldsTestTime() noexcept : counted_(HasTestTime()) {
+  TestTimeHold() noexcept : counted_(HasTestTime()) {
     if (counted_) TestTime::Held();
   }
-  ~HoldsTestTime() {
+  ~TestTimeHold() {
     if (counted_) TestTime::Released();
   }
-  HoldsTestTime(const HoldsTestTime&) = delete;
-  HoldsTestTime& operator=(const HoldsTestTime&) = delete;
+  TestTimeHold(const TestTimeHold&) = delete;
+  TestTimeHold& operator=(const TestTimeHold&) = delete;
 
  private:
   const bool counted_;

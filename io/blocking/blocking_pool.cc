@@ -70,7 +70,7 @@ BlockingCounts BlockingPool::counts() const noexcept {
 // ---- The caller's side ----
 
 WaitResult BlockingPool::Execute(BlockingCall* call, Interruptible interruptible, Deadline deadline) noexcept {
-  std::optional<base::HoldsTestTime> holds(std::in_place);
+  std::optional<base::TestTimeHold> holds(std::in_place);
   call->errno_ = errno;
   call->context_ = FiberExecutionContext::Capture();
   call->asked_at_ = Steady::now();

@@ -54,7 +54,7 @@ bool ReadableWatch::Disarm() noexcept {
 void ReadableWatch::OnWake(synchronization::WakeTarget* target) noexcept {
   auto* const self = static_cast<ReadableWatch*>(target);
   self->slot_.load(std::memory_order_relaxed)->EndUse();  // The claim ordered it.
-  const scheduling_group::MayNotWait may_not_wait;
+  const scheduling_group::NoWaitSection no_wait;
   self->readable_(self);
 }
 

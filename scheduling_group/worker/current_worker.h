@@ -8,8 +8,8 @@
 // not merge with another one, or, on other machines, by a function that is never inlined.
 //
 // A start may wait or switch when the run queue is full, unless the calling thread forbids it: a timer thread does, as
-// all timers of its group would wait (SetThreadMayWait()), and so does a MayNotWait while it lives. The fiber then goes
-// into the overflow list (start_when_full.h).
+// all timers of its group would wait (SetThreadMayWait()), and so does a NoWaitSection while it lives. The fiber then
+// goes into the overflow list (start_when_full.h).
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_CURRENT_WORKER_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_CURRENT_WORKER_H_
 
@@ -91,9 +91,9 @@ WEFT_TLS_ACCESSOR void SetThreadMayWait(bool may_wait) noexcept;
 WEFT_TLS_ACCESSOR bool ThreadMayWait() noexcept;
 
 // While it lives, a start by the calling thread, in a fiber or not, neither waits nor switches. Nor does its owner.
-class MayNotWait {
+class NoWaitSection {
  public:
-  MayNotWait() noexcept : worker_(CurrentWorker()) {
+  NoWaitSection() noexcept : worker_(CurrentWorker()) {
     if (worker_ != nullptr) {
       could_ = !std::exchange(worker_->must_not_switch, true);
     } else {
@@ -101,9 +101,9 @@ class MayNotWait {
       SetThreadMayWait(false);
     }
   }
-  MayNotWait(const MayNotWait&) = delete;
-  MayNotWait& operator=(const MayNotWait&) = delete;
-  ~MayNotWait() {
+  NoWaitSection(const NoWaitSection&) = delete;
+  NoWaitSection& operator=(const NoWaitSection&) = delete;
+  ~NoWaitSection() {
     if (worker_ != nullptr) {
       worker_->must_not_switch = !could_;
     } else {

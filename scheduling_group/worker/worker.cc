@@ -71,7 +71,7 @@ bool Worker::Run() {
   SetCurrentWorker(this);
   WorkerLife& life = group->worker_slot(index).life;
   life.Begin(&current);
-  const base::RunsInTestTime runs;
+  const base::TestTimeRun runs;
   while (FiberEntity* fiber = NextFiber()) {
     CheckOverflowHandlerAtTimes();
     SwitchTo(nullptr, SwitchReason::kNothing, fiber);
@@ -238,7 +238,7 @@ Order<SchedulingGroup> Worker::IdleSide::Sleep(bool briefly) {
   } else if (Reactor* poller = group().reactor(); poller != nullptr && poller->TryEnter()) {
     return SleepInPoll(poller);
   } else {
-    const base::RestsInTestTime rests;
+    const base::TestTimeRest rests;
     worker_slot_.parker.Park();
   }
   return CountedGetUp();
@@ -249,7 +249,7 @@ Order<SchedulingGroup> Worker::IdleSide::SleepInPoll(Reactor* poller) {
   idle.SetInPoll(index(), true);
   if (worker_slot_.parker.BeginWaitElsewhere()) {
     {
-      const base::RestsInTestTime rests;
+      const base::TestTimeRest rests;
       poller->Wait();
     }
     (void)worker_slot_.parker.EndWaitElsewhere();
@@ -266,7 +266,7 @@ Order<SchedulingGroup> Worker::IdleSide::SleepInPoll(Reactor* poller) {
 void Worker::IdleSide::SleepUntilRetry() {
   worker_.stacks_.Clear();  // Other workers may need them.
   {
-    const base::RestsInTestTime rests;  // Those that have stacks may sleep.
+    const base::TestTimeRest rests;  // Those that have stacks may sleep.
     (void)worker_slot_.parker.ParkUntil(worker_.retry_stack_at_);
   }
   const auto now = Clock::now();

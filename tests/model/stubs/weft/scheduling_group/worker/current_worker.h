@@ -10,9 +10,9 @@
 
 namespace weft::scheduling_group {
 
-class MayNotWait {
+class NoWaitSection {
  public:
-  MayNotWait() noexcept {}  // Not trivial: a variable of it is used.
+  NoWaitSection() noexcept {}  // Not trivial: a variable of it is used.
 };
 
 }  // namespace weft::scheduling_group
