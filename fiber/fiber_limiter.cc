@@ -15,7 +15,7 @@
 #include "weft/base/thread/cpu.h"
 #include "weft/base/thread/exit.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 
@@ -135,7 +135,7 @@ SchedulingGroup* FirstNotOverloaded() {
 }
 
 Admission Ask(const char* caller, Shard& shard) {
-  const scheduling_group::OutsideSection section;
+  const scheduling_group::ReadSection section;
   bool overloaded;
   if (SchedulingGroup* const own = scheduling_group::CurrentGroup()) {
     overloaded = own->IsOverloaded();

@@ -5,7 +5,7 @@
 // and the order in which they start and end.
 //
 // Functions for any thread may be called at any time, also while the runtime starts or ends and after its end; before
-// the first runtime they abort. They use the runtime in an OutsideSection (outside_section.h). The tests any_time and
+// the first runtime they abort. They use the runtime in a ReadSection (read_section.h). The tests any_time and
 // exit call them all (tests/stress/any_time_calls.h) through restarts and exits.
 //
 // exit(), and the return from main(), need no TerminateRuntime(): workers and other threads continue until the process
@@ -40,7 +40,7 @@
 #include "weft/fiber/runtime/runtime_instance.h"
 #include "weft/fiber/runtime/runtime_plan.h"
 #include "weft/numa/memory/affinity.h"
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/loop_groups.h"
 #include "weft/scheduling_group/worker/current_worker.h"
@@ -101,7 +101,7 @@ void AfterForkInChild() {
 // The result of `ask`; `if_none` if there is no runtime any more.
 template <class Answer, class Ask>
 Answer AskRuntime(const char* caller, Answer if_none, Ask ask) {
-  const scheduling_group::OutsideSection section;
+  const scheduling_group::ReadSection section;
   // A worker that was left behind is in no section, and its runtime has ended.
   const SchedulingGroup* const own = scheduling_group::CurrentGroup();
   if (own != nullptr && own->stopping()) return if_none;

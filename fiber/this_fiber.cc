@@ -14,7 +14,7 @@
 #include "weft/base/report/check.h"
 #include "weft/fiber/fiber_local.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/watch/group_attention.h"
@@ -65,7 +65,7 @@ std::size_t GetFiberCount() {
 }
 
 std::size_t GetFiberQueueSize() {
-  const scheduling_group::OutsideSection section;
+  const scheduling_group::ReadSection section;
   std::size_t sum = 0;
   for (const scheduling_group::SchedulingGroup* group : scheduling_group::AllGroups()) sum += group->queue_size();
   return sum;

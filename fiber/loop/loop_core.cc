@@ -71,7 +71,7 @@ void DropSignalStack() {
 LoopGroup* BorrowGroup(const FiberLoopOptions& options) {
   CheckNotInFiber("FiberLoop");
   EnsureRuntimeHooks();
-  scheduling_group::UseHeavyFenceForOutsideSections();
+  scheduling_group::UseHeavyFenceForReadSections();
   CheckStackSizes("FiberLoop", {.stack_size = options.stack_size, .stack_guard_size = options.stack_guard_size});
   scheduling_group::GroupOptions group;
   group.stack_size = options.stack_size != 0 ? options.stack_size : kStackSize;

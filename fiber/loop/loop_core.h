@@ -15,7 +15,7 @@
 // descriptor has been made readable, because something is left. In: nobody need tell it anything.
 //
 // Invariants
-//   LDR2  While it is in, the thread is the group's worker, and in an OutsideSection, since workers enter none and the
+//   LDR2  While it is in, the thread is the group's worker, and in a ReadSection, since workers enter none and the
 //        runtime's end must wait for its use of the runtime's groups (so TerminateRuntime() waits for the turn of the
 //        fiber that runs). The loop leaves the section to look after timers, and while it waits.
 //   LDR3  A wake-up between a look at the predicate and the wait is not lost: the predicate is asked once more after
@@ -24,7 +24,7 @@
 //        whose descriptor is open waits while it is out, too (test_wait_), and is a runner while that is readable.
 //        Nobody can tell the thread of a loop without a descriptor that a time has come: time passes over its
 //        deadlines.
-//   LDR5  While another loop of the thread is in above it, it is in no OutsideSection, and no runner. Its
+//   LDR5  While another loop of the thread is in above it, it is in no ReadSection, and no runner. Its
 //        timers and fibers wait. The last one entered is left first, also by an exception.
 //   LDR6  The loop runs below a wait of a predicate or of a function that a fiber has called, and below no other: the
 //        callbacks of timers, and the poller's work, are not to be entered twice. A fiber that one of them has begun
@@ -43,7 +43,7 @@
 #include "weft/base/time/test_time.h"
 #include "weft/fiber/fiber_loop_options.h"
 #include "weft/fiber/loop/loop_descriptor.h"
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/loop_groups.h"
 #include "weft/scheduling_group/worker/thread_parker.h"
 #include "weft/scheduling_group/worker/worker.h"
@@ -164,7 +164,7 @@ class LoopCore : public scheduling_group::MainContext {
   bool test_waits_ = false;           // BeginTestWait(), out
   timer::Tick next_ = timer::kNever;  // what RunDue() said last
   TimePoint retry_stack_at_;          // for fibers that found no stack (SG2)
-  std::optional<scheduling_group::OutsideSection> section_;
+  std::optional<scheduling_group::ReadSection> section_;
   scheduling_group::Worker worker_;  // Last: made when all else is there.
 };
 

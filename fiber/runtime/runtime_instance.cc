@@ -16,7 +16,7 @@
 #include "weft/numa/memory/node_memory.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/watch/slice_monitor.h"
@@ -93,7 +93,7 @@ void RetiredGroups::Retire(std::vector<std::unique_ptr<SchedulingGroup>> groups,
 bool RuntimeInstance::Start(const Options& options, RuntimePlan planned, std::string* error) {
   plan_ = std::move(planned.plan);
   // Before there are threads: in a process of several the kernel takes 10 ms.
-  scheduling_group::UseHeavyFenceForOutsideSections();
+  scheduling_group::UseHeavyFenceForReadSections();
   scheduling_group::SliceLimits::Set(options.slice_warning, options.slice_error);
   MakeGroups(options, planned.here);
   IntroduceNeighbours(options);
@@ -182,7 +182,7 @@ void RuntimeInstance::Undo() {
     timer->Stop();
     timer->Retire();
   }
-  scheduling_group::WaitForOutsideSections();  // The poller's watch may be in one.
+  scheduling_group::WaitForReadSections();  // The poller's watch may be in one.
   Retire(/*unfinished=*/0);
 }
 
@@ -199,7 +199,7 @@ std::size_t RuntimeInstance::Terminate() {
   if (test_clock != nullptr) test_clock->BeginDrain(drain_deadline_, terminate_timeout_);
   RefuseOutsiders(true);
   for (const auto& group : groups_) group->RefuseNewFibers();
-  scheduling_group::WaitForOutsideSections();  // RT2
+  scheduling_group::WaitForReadSections();  // RT2
   for (const auto& timer : timers_) timer->DropCallbacks();
 
   if (!Drain()) WarnOfFibersAlive(group_pointers_, terminate_timeout_);

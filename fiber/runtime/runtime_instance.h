@@ -27,7 +27,7 @@
 //
 // Invariants
 //   RT2  After StartFiberDetached() says true the fiber runs, or step 7 counts it as unfinished. (Step 1 refuses, then
-//        waits for all OutsideSections: a spawner sees the refusal, or its fiber is queued, and in step 3's count.)
+//        waits for all ReadSections: a spawner sees the refusal, or its fiber is queued, and in step 3's count.)
 //   RT3  After step 6 only the terminating thread uses the runtime and its groups: even a plain thread that woke the
 //        last fiber has left that wake-up (SchedulingGroup::Notify). So its groups can be closed.
 //        Unless a thread has been left behind: while it lives, nothing of any runtime is freed (WL3).
@@ -148,7 +148,7 @@ class RuntimeInstance {
   std::vector<std::unique_ptr<scheduling_group::WorkerTeam>> teams_;
 };
 
-// The published one. Changed while the runtime starts or ends (RT1); used by workers, and in OutsideSections.
+// The published one. Changed while the runtime starts or ends (RT1); used by workers, and in ReadSections.
 extern constinit std::atomic<RuntimeInstance*> the_runtime;
 
 }  // namespace weft::fiber::detail

@@ -12,7 +12,7 @@
 // Invariants
 //   ST1  a callable is run once, or its start returned false or threw and it has not run; never both, never neither.
 //   ST2  PlanStart's reference to an execution context is given back once: by the fiber's end, a refusal, or the plan.
-//   ST3  From the look at whether starts are refused to the hand-off the spawner is in one OutsideSection: the group
+//   ST3  From the look at whether starts are refused to the hand-off the spawner is in one ReadSection: the group
 //        stays, and TerminateRuntime(), which refuses and then waits for these sections, counts the fiber (RT2).
 //   ST4  A start by a plain thread is refused while no runtime runs, or one ends; before the first one, by an abort.
 //   ST5  A start throws what copying or moving the callable throws, and has done nothing then. No memory is a refusal.
@@ -35,7 +35,7 @@
 #include "weft/fiber/fiber_attributes.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/fiber_factory.h"
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft::fiber::detail {
@@ -62,8 +62,8 @@ struct StartPlan {
   StartPlan() : StartPlan(scheduling_group::CurrentWorker()) {}
   explicit StartPlan(const scheduling_group::WorkerBase* caller) : section(caller) {}
 
-  scheduling_group::OutsideSection section;  // ST3
-  bool refused = false;                      // Then nothing else counts.
+  scheduling_group::ReadSection section;  // ST3
+  bool refused = false;                   // Then nothing else counts.
   scheduling_group::SchedulingGroup* group = nullptr;
   scheduling_group::StartOptions options;
   ContextReference context;  // options.execution_context (ST2)
@@ -87,7 +87,7 @@ void RefuseOutsiders(bool refuse);
 // For a plain thread, which is near to none. nullptr: no runtime runs, and the start is refused (ST4).
 scheduling_group::SchedulingGroup* FindAnyGroup(const char* caller);
 
-// `worker`: CurrentWorker(); nullptr: the caller is in an OutsideSection. Returns nullptr: refused.
+// `worker`: CurrentWorker(); nullptr: the caller is in a ReadSection. Returns nullptr: refused.
 inline scheduling_group::SchedulingGroup* GroupFor(const char* caller, const scheduling_group::WorkerBase* worker) {
   scheduling_group::SchedulingGroup* const group =
       WEFT_LIKELY(worker != nullptr) ? worker->group : FindAnyGroup(caller);
@@ -177,7 +177,7 @@ template <class F>
 template <class F, class Made>
 [[nodiscard]] bool StartPlain(const char* caller, const scheduling_group::StartOptions& options, F&& f, Made made) {
   const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
-  const scheduling_group::OutsideSection section(worker);  // ST3
+  const scheduling_group::ReadSection section(worker);  // ST3
   scheduling_group::SchedulingGroup* const group = GroupFor(caller, worker);
   CheckNotEmpty(caller, f);
   if (WEFT_UNLIKELY(group == nullptr)) return false;

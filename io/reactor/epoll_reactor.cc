@@ -15,7 +15,7 @@
 #include "weft/base/fiber_clock.h"
 #include "weft/base/report/check.h"
 #include "weft/io/io_result.h"
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/loop_groups.h"
 #include "weft/sync/wait/wait_queue.h"
@@ -231,7 +231,7 @@ void EpollReactor::OnWatchdog() {
     case PollerLease::WatchdogResult::kWakeAndGoOn:
       watchdog_after_ = kNoPollerFor;
       watchdog_wakes_.fetch_add(1, std::memory_order_relaxed);
-      const scheduling_group::OutsideSection section;  // The group is closed after its runtime has ended.
+      const scheduling_group::ReadSection section;  // The group is closed after its runtime has ended.
       if (!group_->stopping()) group_->WakeToPoll();
       break;
   }

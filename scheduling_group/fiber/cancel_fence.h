@@ -9,7 +9,7 @@
 #include "weft/base/thread/atomic.h"
 
 #ifndef WEFT_MODEL_CHECK
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 #endif
 
 namespace weft::scheduling_group {
@@ -18,9 +18,9 @@ namespace weft::scheduling_group {
 inline bool model_has_membarrier = true;
 inline bool HasHeavyCancelFence() noexcept { return model_has_membarrier; }
 #else
-// Decided, as for OutsideSection, before the first fiber of a runtime or a FiberLoop runs.
+// Decided, as for ReadSection, before the first fiber of a runtime or a FiberLoop runs.
 inline bool HasHeavyCancelFence() noexcept {
-  return outside_section_internal::has_heavy_fence.load(std::memory_order_relaxed);
+  return read_section_internal::has_heavy_fence.load(std::memory_order_relaxed);
 }
 #endif
 

@@ -3,7 +3,7 @@
 
 #include "weft/scheduling_group/fiber/park.h"
 
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/worker/worker.h"
 
@@ -22,7 +22,7 @@ namespace {
 
 // Before the push the fiber keeps the runtime alive, after it the section does.
 WEFT_NOINLINE void ReadyFromOutside(SchedulingGroup* group, FiberEntity* fiber) noexcept {
-  const OutsideSection section;
+  const ReadSection section;
   group->ReadyBy(nullptr, SchedulingPolicy::kNoWorker, fiber, ReadyReason::kWoken);
 }
 
@@ -46,7 +46,7 @@ void UnparkPublished(FiberEntity* fiber) noexcept {
 
 void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {
   constexpr std::size_t kChunk = 64;
-  const OutsideSection section;  // As in ReadyFromOutside().
+  const ReadSection section;  // As in ReadyFromOutside().
   FiberEntity* ready[kChunk];
   std::size_t n = 0;
   SchedulingGroup* group = nullptr;

@@ -13,7 +13,7 @@
 
 #include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft::scheduling_group {
@@ -77,7 +77,7 @@ void SetGroups(const std::vector<SchedulingGroup*>& groups) noexcept {
   WEFT_CHECK(groups.size() <= kMaxGroups, "SetGroups: ", groups.size(), " groups are too many");
   if (groups.empty()) {
     group_count.store(0, std::memory_order_relaxed);  // The wait makes a fence.
-    WaitForOutsideSections();
+    WaitForReadSections();
     return;
   }
   std::copy(groups.begin(), groups.end(), all_groups.begin());

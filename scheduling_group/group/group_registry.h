@@ -8,10 +8,10 @@
 // worker ends it here, with one line, by write(2), as threads that the child lacks may hold the log's locks.
 //
 // Invariants
-//   GR1  A group found here stays, and is not given to another runtime, until the finder's OutsideSection ends; for a
+//   GR1  A group found here stays, and is not given to another runtime, until the finder's ReadSection ends; for a
 //        worker, until its thread ends.
 //   GR2  Nothing here has a destructor: the functions may be called while the process exits.
-// All functions: any thread. A plain thread that uses what it finds must be in an OutsideSection.
+// All functions: any thread. A plain thread that uses what it finds must be in a ReadSection.
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_GROUP_REGISTRY_H_
 #define WEFT_SCHEDULING_GROUP_GROUP_GROUP_REGISTRY_H_
 

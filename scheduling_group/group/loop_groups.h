@@ -7,7 +7,7 @@
 // They are in no registry: no start of another group's fiber, no steal and no timer of a plain thread finds them. Their
 // fibers stay. What waits in their queue goes by PolicyLoop, first in, first out.
 //
-// A waker may still use the group after the fiber runs, to look for a sleeping worker, and is in an OutsideSection only
+// A waker may still use the group after the fiber runs, to look for a sleeping worker, and is in a ReadSection only
 // if it is a plain thread. So a group is never freed and never closed: GiveBack() keeps it for the next loop with the
 // same options, and a late wake makes that loop's worker look around in vain. Of its former loop it keeps what serves
 // as new: the event descriptor, the poller and the pace of its polls.

@@ -103,7 +103,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   std::size_t overflow_count() const { return policy().OverflowCount(); }
   EntityPool::Arena entity_arena() const noexcept { return entity_arena_; }  // where its fibers' entities come from
 
-  // Callers of these four: a worker, a thread in an OutsideSection, or a thread joined before the group is closed.
+  // Callers of these four: a worker, a thread in a ReadSection, or a thread joined before the group is closed.
   // False: refused, because the runtime stops, or a plain thread or a fiber of another group has waited start_timeout
   // for capacity in vain; the fiber is still the caller's (DiscardFiber). From a fiber it may switch.
   [[nodiscard]] bool Start(FiberEntity* fiber);
@@ -120,7 +120,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   // After Stop(), when the workers have ended, or were left behind: its unfinished fibers never run (runtime_end.h).
   void Abandon() { attention_.SetAbandoned(); }
   bool abandoned() const noexcept { return attention_.abandoned(); }
-  // Frees the memory of its parts. After Stop(), when all workers are joined, no fiber is left, and all OutsideSections
+  // Frees the memory of its parts. After Stop(), when all workers are joined, no fiber is left, and all ReadSections
   // that found it open have ended. Later only these functions, stopping(), id() and reactor() may be called.
   void Close();
   // After Close(): makes it as new, with other options, as far as CanReopen() allows.

@@ -19,7 +19,7 @@
 //        counted as unfinished, and its entity and name stay as they are. Once it suspends or returns, its thread ends.
 //   WL2  LeaveBehind() reads the worker and its fiber under the lock, which both pass before they end.
 //   WL3  While a thread that was left behind lives (LeftThreads), no group, timer or runtime is freed, of whatever
-//        runtime: the thread is a worker, so it is in no OutsideSection.
+//        runtime: the thread is a worker, so it is in no ReadSection.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_WORKER_SLOT_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_WORKER_SLOT_H_
 

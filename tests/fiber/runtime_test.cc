@@ -30,7 +30,7 @@
 #include "weft/fiber/runtime/runtime_instance.h"
 #include "weft/numa/machine/topology.h"
 #include "weft/numa/memory/affinity.h"
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/scheduling_policy.h"
@@ -162,7 +162,7 @@ class ThreadInside {
  public:
   ThreadInside() {
     thread_ = std::thread([this] {
-      const scheduling_group::OutsideSection section;
+      const scheduling_group::ReadSection section;
       inside_ = true;
       inside_.notify_one();
       leave_.wait(false);

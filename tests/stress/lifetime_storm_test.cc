@@ -33,7 +33,7 @@
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/runtime/unfinished_fibers.h"
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/timer/worker/timer_worker.h"
@@ -125,7 +125,7 @@ void Listen(Sky* sky, int seed) {
 }
 
 std::size_t ArmedTimers() {
-  const scheduling_group::OutsideSection section;
+  const scheduling_group::ReadSection section;
   std::size_t armed = 0;
   for (scheduling_group::SchedulingGroup* group : scheduling_group::AllGroups()) {
     armed += timer::TimerWorker::Of(group)->armed();
@@ -146,7 +146,7 @@ std::int64_t FibersNotCountedAsFinished() {
 void JoinOrSayWhere(Fiber* root, const Sky& sky, Milliseconds length) {
   if (root->Join(Deadline(length + Patience()))) return;
   std::fprintf(stderr, "A wake-up was lost. Fibers by place:%s\n", sky.WhereFibersAre().c_str());
-  const scheduling_group::OutsideSection section;
+  const scheduling_group::ReadSection section;
   const auto groups = scheduling_group::AllGroups();
   detail::WarnOfFibersAlive({groups.begin(), groups.end()}, length);
   std::abort();

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// OutsideSection: while a plain thread is in one, the runtime that it uses stays.
+// ReadSection: a read-side critical section. While a plain thread is in one, the runtime that it uses stays.
 //
 // Plain threads start and wake fibers while another thread ends the runtime. That thread joins the workers before it
 // frees the groups, and waits for all others by RCU (read-copy-update): they use what a published pointer leads to
@@ -16,7 +16,7 @@
 //   leaves: unmarks its slot
 //
 // Invariants
-//   OS1  When WaitForOutsideSections() returns, all sections that began before the call have ended: no thread uses what
+//   OS1  When WaitForReadSections() returns, all sections that began before the call have ended: no thread uses what
 //        was unpublished before. (Either the waiter sees the section's mark, or the section sees nothing published.)
 //   OS2  It waits for no section that begins after its first look at the slot. A slot counts its outermost sections, so
 //        a new number means that the one seen has ended.
@@ -26,15 +26,15 @@
 //
 // Sections nest. A worker needs and enters none. A section must not wait for the end of the runtime. Enter and leave:
 // any thread, even in destructors of thread_locals and pthread keys, in static initialization and at exit.
-// WaitForOutsideSections(): one plain thread at a time, which is in no section.
+// WaitForReadSections(): one plain thread at a time, which is in no section.
 //
-// Checked in tests/model/outside_section_model.cc.
+// Checked in tests/model/read_section_model.cc.
 // Source: M. Desnoyers, P. McKenney, A. Stern, M. Dagenais, J. Walpole, "User-Level Implementations of Read-Copy
 // Update" (2012); this is their scheme with membarrier().
 // Rejected: groups that are never freed (each restart with other options grows the process); a reference count (two
 // writes to a shared line for each start); hazard pointers (one for each of several objects that a start visits).
-#ifndef WEFT_SCHEDULING_GROUP_FIBER_OUTSIDE_SECTION_H_
-#define WEFT_SCHEDULING_GROUP_FIBER_OUTSIDE_SECTION_H_
+#ifndef WEFT_SCHEDULING_GROUP_FIBER_READ_SECTION_H_
+#define WEFT_SCHEDULING_GROUP_FIBER_READ_SECTION_H_
 
 #include <atomic>
 #include <cstdint>
@@ -123,7 +123,7 @@ class alignas(base::kCacheLineSize) SectionSlot {
 
 #ifndef WEFT_MODEL_CHECK
 
-namespace outside_section_internal {
+namespace read_section_internal {
 
 extern constinit SectionWaiter waiter;
 // relaxed, all loads: it changes once, from full fences to light ones, and the waiter's fence pairs with both.
@@ -132,21 +132,21 @@ extern constinit std::atomic<bool> has_heavy_fence;
 // The calling thread's slot, entered.
 WEFT_TLS_ACCESSOR SectionSlot* EnterSlotOfThread() noexcept;
 
-}  // namespace outside_section_internal
+}  // namespace read_section_internal
 
-class OutsideSection {
+class ReadSection {
  public:
-  WEFT_ALWAYS_INLINE OutsideSection() noexcept : OutsideSection(CurrentWorker()) {}
+  WEFT_ALWAYS_INLINE ReadSection() noexcept : ReadSection(CurrentWorker()) {}
   // caller: CurrentWorker().
-  WEFT_ALWAYS_INLINE explicit OutsideSection(const WorkerBase* caller) noexcept
-      : slot_(WEFT_LIKELY(caller != nullptr) ? nullptr : outside_section_internal::EnterSlotOfThread()) {}
-  WEFT_ALWAYS_INLINE ~OutsideSection() {
+  WEFT_ALWAYS_INLINE explicit ReadSection(const WorkerBase* caller) noexcept
+      : slot_(WEFT_LIKELY(caller != nullptr) ? nullptr : read_section_internal::EnterSlotOfThread()) {}
+  WEFT_ALWAYS_INLINE ~ReadSection() {
     if (slot_ == nullptr) return;
-    slot_->Leave(outside_section_internal::has_heavy_fence.load(std::memory_order_relaxed),
-                 &outside_section_internal::waiter);
+    slot_->Leave(read_section_internal::has_heavy_fence.load(std::memory_order_relaxed),
+                 &read_section_internal::waiter);
   }
-  OutsideSection(OutsideSection&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
-  OutsideSection& operator=(OutsideSection&&) = delete;
+  ReadSection(ReadSection&& other) noexcept : slot_(std::exchange(other.slot_, nullptr)) {}
+  ReadSection& operator=(ReadSection&&) = delete;
 
   // Whether the calling thread is in one.
   static bool Inside() noexcept;
@@ -157,9 +157,9 @@ class OutsideSection {
 
 // To be called before anything is published; until then sections use full fences. Asks the kernel, which may take 10 ms
 // in a process with several threads.
-void UseHeavyFenceForOutsideSections() noexcept;
+void UseHeavyFenceForReadSections() noexcept;
 
-void WaitForOutsideSections() noexcept;
+void WaitForReadSections() noexcept;
 
 // In a forked child, which has no other threads. Async-signal-safe.
 void ForgetOtherThreadsSections() noexcept;
@@ -168,4 +168,4 @@ void ForgetOtherThreadsSections() noexcept;
 
 }  // namespace weft::scheduling_group
 
-#endif  // WEFT_SCHEDULING_GROUP_FIBER_OUTSIDE_SECTION_H_
+#endif  // WEFT_SCHEDULING_GROUP_FIBER_READ_SECTION_H_

@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 
 #include <sys/mman.h>
 
@@ -14,17 +14,17 @@
 
 namespace weft::scheduling_group {
 
-namespace outside_section_internal {
+namespace read_section_internal {
 
 constinit SectionWaiter waiter;
 constinit std::atomic<bool> has_heavy_fence{false};
 
-}  // namespace outside_section_internal
+}  // namespace read_section_internal
 
 namespace {
 
-using outside_section_internal::has_heavy_fence;
-using outside_section_internal::waiter;
+using read_section_internal::has_heavy_fence;
+using read_section_internal::waiter;
 
 // A thread owns it from its first section to its end, then another thread does. Never freed.
 struct OwnedSlot {
@@ -102,7 +102,7 @@ void ForEachSlot(Visit visit) noexcept {
 
 }  // namespace
 
-SectionSlot* outside_section_internal::EnterSlotOfThread() noexcept {
+SectionSlot* read_section_internal::EnterSlotOfThread() noexcept {
   base::OpaqueBarrier();
   SectionSlot* slot = slot_of_thread;
   if (WEFT_UNLIKELY(slot == nullptr)) slot = TakeSlot();
@@ -110,18 +110,17 @@ SectionSlot* outside_section_internal::EnterSlotOfThread() noexcept {
   return slot;
 }
 
-bool OutsideSection::Inside() noexcept {
+bool ReadSection::Inside() noexcept {
   const SectionSlot* slot = SlotOfThread();
   return slot != nullptr && slot->inside();
 }
 
-void UseHeavyFenceForOutsideSections() noexcept {
+void UseHeavyFenceForReadSections() noexcept {
   if (base::HasHeavyFence()) has_heavy_fence.store(true, std::memory_order_relaxed);
 }
 
-void WaitForOutsideSections() noexcept {
-  WEFT_CHECK(!OutsideSection::Inside(),
-             "the runtime is started or ended by a callable that is just being handed to it");
+void WaitForReadSections() noexcept {
+  WEFT_CHECK(!ReadSection::Inside(), "the runtime is started or ended by a callable that is just being handed to it");
   SectionSlot::Wait(has_heavy_fence.load(std::memory_order_relaxed), &waiter,
                     [](auto visit) { ForEachSlot([&](const OwnedSlot& slot) { visit(slot.slot); }); });
 }

@@ -1,14 +1,14 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/fiber/outside_section.h through all interleavings: threads enter sections and use a published
+// scheduling_group/fiber/read_section.h through all interleavings: threads enter sections and use a published
 // object; one thread unpublishes it, waits, and destroys it. Nobody uses the destroyed object (a race on Data; OS1,
-// OS4), and the wait ends (OS3: a deadlock otherwise). OS2 is in tests/scheduling_group/outside_section_test.cc.
+// OS4), and the wait ends (OS3: a deadlock otherwise). OS2 is in tests/scheduling_group/read_section_test.cc.
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {
@@ -69,8 +69,8 @@ void Explore(const model::Options& options, void (*build)(model::Scenario&, bool
   }
 }
 
-TEST(OutsideSectionModel, WhatIsFoundInASectionStaysToItsEnd) {
-  Explore({.name = "outside_section: 1 section", .preemptions = model::kUnbounded, .weak_choices = model::kUnbounded},
+TEST(ReadSectionModel, WhatIsFoundInASectionStaysToItsEnd) {
+  Explore({.name = "read_section: 1 section", .preemptions = model::kUnbounded, .weak_choices = model::kUnbounded},
           [](model::Scenario& scenario, bool has_heavy_fence) {
             World* world = NewWorld(scenario, has_heavy_fence);
             scenario.Thread("user", [=] { world->Section(0); });
@@ -78,8 +78,8 @@ TEST(OutsideSectionModel, WhatIsFoundInASectionStaysToItsEnd) {
           });
 }
 
-TEST(OutsideSectionModel, TwoSectionsOfOneThread) {
-  Explore({.name = "outside_section: 2 sections", .preemptions = 4, .weak_choices = 3},
+TEST(ReadSectionModel, TwoSectionsOfOneThread) {
+  Explore({.name = "read_section: 2 sections", .preemptions = 4, .weak_choices = 3},
           [](model::Scenario& scenario, bool has_heavy_fence) {
             World* world = NewWorld(scenario, has_heavy_fence);
             scenario.Thread("user", [=] {
@@ -90,8 +90,8 @@ TEST(OutsideSectionModel, TwoSectionsOfOneThread) {
           });
 }
 
-TEST(OutsideSectionModel, TheInnerSectionsEndIsNotTheOuterOnes) {
-  Explore({.name = "outside_section: nested", .preemptions = 4, .weak_choices = 3},
+TEST(ReadSectionModel, TheInnerSectionsEndIsNotTheOuterOnes) {
+  Explore({.name = "read_section: nested", .preemptions = 4, .weak_choices = 3},
           [](model::Scenario& scenario, bool has_heavy_fence) {
             World* world = NewWorld(scenario, has_heavy_fence);
             scenario.Thread("user", [=] {
@@ -105,8 +105,8 @@ TEST(OutsideSectionModel, TheInnerSectionsEndIsNotTheOuterOnes) {
           });
 }
 
-TEST(OutsideSectionModel, TwoThreads) {
-  Explore({.name = "outside_section: 2 threads", .preemptions = 3, .weak_choices = 2},
+TEST(ReadSectionModel, TwoThreads) {
+  Explore({.name = "read_section: 2 threads", .preemptions = 3, .weak_choices = 2},
           [](model::Scenario& scenario, bool has_heavy_fence) {
             World* world = NewWorld(scenario, has_heavy_fence);
             scenario.Thread("user", [=] { world->Section(0); });

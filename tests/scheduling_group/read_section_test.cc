@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 
 #include <gtest/gtest.h>
 #include <pthread.h>
@@ -51,34 +51,34 @@ TEST(SectionSlot, TheOutermostSectionCounts) {
   EXPECT_TRUE(slot.Ended(outer));
 }
 
-TEST(OutsideSection, NestsAndMoves) {
-  EXPECT_FALSE(OutsideSection::Inside());
+TEST(ReadSection, NestsAndMoves) {
+  EXPECT_FALSE(ReadSection::Inside());
   {
-    OutsideSection outer;
-    EXPECT_TRUE(OutsideSection::Inside());
+    ReadSection outer;
+    EXPECT_TRUE(ReadSection::Inside());
     {
-      const OutsideSection moved = std::move(outer);
-      const OutsideSection inner;
+      const ReadSection moved = std::move(outer);
+      const ReadSection inner;
     }
-    EXPECT_FALSE(OutsideSection::Inside()) << "the section that was moved from has ended with its new owner";
+    EXPECT_FALSE(ReadSection::Inside()) << "the section that was moved from has ended with its new owner";
   }
-  EXPECT_FALSE(OutsideSection::Inside());
+  EXPECT_FALSE(ReadSection::Inside());
 }
 
-TEST(OutsideSection, AWorkerIsInNone) {
+TEST(ReadSection, AWorkerIsInNone) {
   testing::WorkerGroup group(1);
   testing::Countdown done(1);
   ASSERT_TRUE(group.Start([&] {
-    const OutsideSection section;
-    EXPECT_FALSE(OutsideSection::Inside());
+    const ReadSection section;
+    EXPECT_FALSE(ReadSection::Inside());
     done.Done();
   }));
   EXPECT_TRUE(done.Wait());
 }
 
-TEST(OutsideSection, TheWaitIsForTheThreadsThatAreInOne) {
-  UseHeavyFenceForOutsideSections();
-  WaitForOutsideSections();  // Nobody is.
+TEST(ReadSection, TheWaitIsForTheThreadsThatAreInOne) {
+  UseHeavyFenceForReadSections();
+  WaitForReadSections();  // Nobody is.
   // More threads than there are slots in a block, so that another one is made.
   constexpr int kThreads = 100;
   base::Parker all_inside;
@@ -88,7 +88,7 @@ TEST(OutsideSection, TheWaitIsForTheThreadsThatAreInOne) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&] {
-      const auto section = std::make_optional<OutsideSection>();
+      const auto section = std::make_optional<ReadSection>();
       if (inside.fetch_add(1) + 1 == kThreads) (void)all_inside.Unpark();
       while (!leave.load()) std::this_thread::yield();
       left.fetch_add(1);
@@ -97,31 +97,31 @@ TEST(OutsideSection, TheWaitIsForTheThreadsThatAreInOne) {
   all_inside.Park();
   EXPECT_EQ(left.load(), 0);
   leave.store(true);
-  WaitForOutsideSections();
+  WaitForReadSections();
   EXPECT_EQ(left.load(), kThreads);
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(OutsideSectionDeathTest, WhoIsInOneMayNotWaitForAll) {
+TEST(ReadSectionDeathTest, WhoIsInOneMayNotWaitForAll) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_DEATH(
       {
-        const OutsideSection section;
-        WaitForOutsideSections();
+        const ReadSection section;
+        WaitForReadSections();
       },
       "the runtime is started or ended by a callable");
 }
 
 struct EntersWhenItEnds {
   ~EntersWhenItEnds() {
-    const OutsideSection section;
-    EXPECT_TRUE(OutsideSection::Inside());
+    const ReadSection section;
+    EXPECT_TRUE(ReadSection::Inside());
     entered.fetch_add(1);
   }
   static inline std::atomic<int> entered{0};
 };
 
-TEST(OutsideSection, DestructorsOfAThreadEnterToo) {
+TEST(ReadSection, DestructorsOfAThreadEnterToo) {
   static pthread_key_t key;
   ASSERT_EQ(pthread_key_create(&key, [](void*) { const EntersWhenItEnds late; }), 0);
   EntersWhenItEnds::entered = 0;
@@ -133,7 +133,7 @@ TEST(OutsideSection, DestructorsOfAThreadEnterToo) {
     }).join();
   }
   EXPECT_EQ(EntersWhenItEnds::entered.load(), 400);
-  WaitForOutsideSections();
+  WaitForReadSections();
 }
 
 // A thread that still runs destructors though its slot was given back and is another thread's now.
@@ -154,22 +154,22 @@ struct LateThread {
     self->is_late = true;
     self->is_late.notify_one();
     self->other_inside.wait(false);
-    self->inside = OutsideSection::Inside();
+    self->inside = ReadSection::Inside();
     self->has_looked = true;
     self->has_looked.notify_one();
   }
 };
 
-TEST(OutsideSection, ASlotThatWasGivenBackIsTheNextThreadsAlone) {
+TEST(ReadSection, ASlotThatWasGivenBackIsTheNextThreadsAlone) {
   LateThread late;
   ASSERT_EQ(pthread_key_create(&late.key, &LateThread::Destructor), 0);
   std::thread thread([&] {
-    const OutsideSection section;
+    const ReadSection section;
     pthread_setspecific(late.key, &late);
   });
   late.is_late.wait(false);
   std::thread([&] {
-    const OutsideSection section;
+    const ReadSection section;
     late.other_inside = true;
     late.other_inside.notify_one();
     late.has_looked.wait(false);
