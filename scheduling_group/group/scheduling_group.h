@@ -206,9 +206,9 @@ class SchedulingGroup : public numa::NodeAllocated {
   base::Atomic<bool>& steal_requested() noexcept { return steal_requested_; }
   bool HasStealable() const { return policy().HasStealable(); }
   bool MayStealFrom(const SchedulingGroup& loaded) const { return neighbours().MayStealFrom(loaded); }
-  // Wakes a sleeping worker of this group, claimed by the caller, with an order to search `where`.
+  // Wakes a sleeping worker of this group, claimed by the caller, with an errand to search `where`.
   void Send(unsigned worker, SchedulingGroup* where) {
-    // release: what the caller did before. Pairs with the acquire in TakeOrderFrom().
+    // release: what the caller did before. Pairs with the acquire in TakeErrandFrom().
     worker_slot(worker).sent_to.store(where, std::memory_order_release);
     Unpark(worker);
   }

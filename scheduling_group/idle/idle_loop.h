@@ -9,7 +9,7 @@
 //        |                there is work in its group, or it was claimed|                      |claimed, or told to stop
 //        +-------------------------------------------------------------<----------------------+
 //
-// A thread that claims a sleeper (clears its bit in IdleWorkers) sends an order with the wake-up:
+// A thread that claims a sleeper (clears its bit in IdleWorkers) sends an errand with the wake-up:
 //
 //   its own group      to search there; the worker counts as a spinner from the claim on (IW1)
 //   another group      a steal request (wake_and_steal.h): to steal there first; not counted
@@ -38,7 +38,7 @@
 // Invariants
 //   IL1  A worker sleeps only after it has announced its sleep and then searched its own group's queues and, by
 //        stealing, those of the partners (RS3).
-//   IL2  A claimed worker first takes its order, however it woke up. It carries the order out or passes it on: a
+//   IL2  A claimed worker first takes its errand, however it woke up. It does the errand or passes it on: a
 //        spinner that found a fiber notifies if more wait (IW4), a request that is not served is forwarded (RS2).
 //   IL3  It never yields its CPU: docs/decisions/004.
 //
@@ -53,7 +53,7 @@
 //   MaySeeLess(group)         whether StealFrom() may give up before it has seen all
 //   NothingFound()            before it announces that it sleeps
 //   Sleep(briefly)            sleeps until it is unparked, or briefly; then calls GetUp()
-//   TakeOrder(), Park()       takes what was sent with a claim, or nullptr; waits for the parker's token
+//   TakeErrand(), Park()      takes what was sent with a claim, or nullptr; waits for the parker's token
 //   spin_policy()             a SpinPolicy; the loop asks it for naps, Spin() for the rest
 //   SearchAgainAfter(nap)     a search has failed, though there is work; nap: 0, or for how long the worker sleeps now
 //
@@ -140,53 +140,53 @@ class SpinPolicy {
 };
 
 template <class Group>
-struct Order {
+struct Errand {
   bool counted_as_spinner = false;
   Group* steal_from = nullptr;
 };
 
-// Takes the order that came with a claim. nullptr: it is still on its way, or there was no claim.
+// Takes the errand that came with a claim. nullptr: it is still on its way, or there was no claim.
 template <class Atomic>
-auto TakeOrderFrom(Atomic& sent_to) {
+auto TakeErrandFrom(Atomic& sent_to) {
   // acquire: what the sender did. Pairs with the release in SchedulingGroup::Send().
-  auto* const order = sent_to.load(std::memory_order_acquire);
-  if (order != nullptr) sent_to.store(nullptr, std::memory_order_relaxed);
-  return order;
+  auto* const errand = sent_to.load(std::memory_order_acquire);
+  if (errand != nullptr) sent_to.store(nullptr, std::memory_order_relaxed);
+  return errand;
 }
 
-// The worker is awake: it stops being a sleeper, and takes its order if it was claimed.
+// The worker is awake: it stops being a sleeper, and takes its errand if it was claimed.
 template <class Worker>
-Order<typename Worker::Group> GetUp(Worker& worker) {
+Errand<typename Worker::Group> GetUp(Worker& worker) {
   if (worker.group().idle().CancelSleep(worker.index())) return {};
-  // It was claimed. The token, which follows the order, has come or will come.
-  typename Worker::Group* sent_to = worker.TakeOrder();
-  for (; sent_to == nullptr; sent_to = worker.TakeOrder()) worker.Park();
+  // It was claimed. The token, which follows the errand, has come or will come.
+  typename Worker::Group* sent_to = worker.TakeErrand();
+  for (; sent_to == nullptr; sent_to = worker.TakeErrand()) worker.Park();
   if (sent_to == &worker.group()) return {.counted_as_spinner = true};
   return {.steal_from = sent_to};
 }
 
 // The worker has a fiber, or ends.
 template <class Worker>
-void ForwardOrder(Worker& worker, const Order<typename Worker::Group>& order) {
-  if (order.steal_from != nullptr) ForwardStealRequest(*order.steal_from);
-  if (order.counted_as_spinner) worker.group().idle().StopSpinning();
-  if (order.counted_as_spinner && worker.HasWork()) worker.Notify();  // IW4
+void ForwardErrand(Worker& worker, const Errand<typename Worker::Group>& errand) {
+  if (errand.steal_from != nullptr) ForwardStealRequest(*errand.steal_from);
+  if (errand.counted_as_spinner) worker.group().idle().StopSpinning();
+  if (errand.counted_as_spinner && worker.HasWork()) worker.Notify();  // IW4
 }
 
-// Carries the order out. nullptr: nothing was found.
+// Does the errand. nullptr: nothing was found.
 template <class Worker>
-typename Worker::Fiber* SearchOnce(Worker& worker, const Order<typename Worker::Group>& order) {
+typename Worker::Fiber* SearchOnce(Worker& worker, const Errand<typename Worker::Group>& errand) {
   IdleWorkers& idle = worker.group().idle();
   typename Worker::Fiber* fiber = nullptr;
-  if (order.steal_from != nullptr) {
-    fiber = ServeStealRequest(*order.steal_from, [&] { return worker.StealFrom(*order.steal_from); });
+  if (errand.steal_from != nullptr) {
+    fiber = ServeStealRequest(*errand.steal_from, [&] { return worker.StealFrom(*errand.steal_from); });
     if (fiber != nullptr) {
-      if (order.counted_as_spinner) idle.StopSpinning();
+      if (errand.counted_as_spinner) idle.StopSpinning();
       if (worker.HasWork()) worker.Notify();
       return fiber;
     }
   }
-  if (order.counted_as_spinner || idle.TryStartSpinning()) {
+  if (errand.counted_as_spinner || idle.TryStartSpinning()) {
     fiber = worker.Spin();
     idle.StopSpinning();
     if (fiber == nullptr) fiber = worker.Find();  // IW4
@@ -221,30 +221,30 @@ typename Worker::Fiber* LastSearchOfPartners(Worker& worker, bool* not_all) {
 template <class Worker>
 typename Worker::Fiber* NextFiberWhenIdle(Worker& worker) {
   typename Worker::Group& group = worker.group();
-  Order<typename Worker::Group> order;
+  Errand<typename Worker::Group> errand;
   SpinPolicy& spin = worker.spin_policy();
   spin.ForgetFailedSearches();
   for (;;) {
     if (worker.Stopping()) {
-      ForwardOrder(worker, order);
+      ForwardErrand(worker, errand);
       return nullptr;
     }
-    if (typename Worker::Fiber* fiber = SearchOnce(worker, order)) return fiber;
+    if (typename Worker::Fiber* fiber = SearchOnce(worker, errand)) return fiber;
     worker.NothingFound();
     group.idle().PrepareSleep(worker.index());
     if (group.slot() != IdleGroups::kNoSlot) group.idle_groups().Announce(group.slot());
     if (worker.HasWork() || worker.Stopping()) {
-      order = GetUp(worker);
-      const bool claimed = order.counted_as_spinner || order.steal_from != nullptr;
+      errand = GetUp(worker);
+      const bool claimed = errand.counted_as_spinner || errand.steal_from != nullptr;
       if (!claimed) worker.SearchAgainAfter(spin.NapAfterFailedSearch());
       continue;
     }
     bool not_all = false;
     if (typename Worker::Fiber* fiber = LastSearchOfPartners(worker, &not_all)) {
-      ForwardOrder(worker, GetUp(worker));
+      ForwardErrand(worker, GetUp(worker));
       return fiber;
     }
-    order = worker.Sleep(/*briefly=*/not_all);
+    errand = worker.Sleep(/*briefly=*/not_all);
     spin.ForgetFailedSearches();
   }
 }

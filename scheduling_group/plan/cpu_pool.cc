@@ -265,15 +265,15 @@ unsigned WorkersOf(const Row& domain) {
   return std::accumulate(domain.begin(), domain.end(), 0U, [](unsigned sum, const Item& i) { return sum + i.workers; });
 }
 
-enum class Order {
+enum class Sequence {
   kFalling,  // the largest first
   kZigzag,   // the largest, the smallest, the second largest ...
   kSpread,   // those of each size evenly over the whole row
 };
-constexpr Order kOrders[] = {Order::kFalling, Order::kZigzag, Order::kSpread};
+constexpr Sequence kSequences[] = {Sequence::kFalling, Sequence::kZigzag, Sequence::kSpread};
 
 // The order in which to put parts of these sizes: indices, equal ones in their order. Not a template, for small code.
-std::vector<std::size_t> Arrangement(const std::vector<unsigned>& sizes, Order order) {
+std::vector<std::size_t> Arrangement(const std::vector<unsigned>& sizes, Sequence sequence) {
   const std::size_t count = sizes.size();
   std::vector<std::pair<double, std::size_t>> sorted;
   sorted.reserve(count);
@@ -281,9 +281,9 @@ std::vector<std::size_t> Arrangement(const std::vector<unsigned>& sizes, Order o
   std::sort(sorted.begin(), sorted.end());
   std::vector<std::size_t> indices(count);
   for (std::size_t i = 0; i < count; ++i) indices[i] = sorted[i].second;
-  if (order == Order::kFalling) return indices;
+  if (sequence == Sequence::kFalling) return indices;
   for (std::size_t i = 0; i < count; ++i) {
-    if (order == Order::kZigzag) {
+    if (sequence == Sequence::kZigzag) {
       sorted[i] = {i < (count + 1) / 2 ? 2 * i : 2 * (count - i) - 1, i};
       continue;
     }
@@ -299,22 +299,22 @@ std::vector<std::size_t> Arrangement(const std::vector<unsigned>& sizes, Order o
 }
 
 template <typename T, typename SizeOf>
-void Arrange(std::vector<T>* parts, Order order, SizeOf size_of) {
+void Arrange(std::vector<T>* parts, Sequence sequence, SizeOf size_of) {
   std::vector<unsigned> sizes;
   for (const T& part : *parts) sizes.push_back(size_of(part));
   std::vector<T> arranged;
   arranged.reserve(parts->size());
-  for (const std::size_t i : Arrangement(sizes, order)) arranged.push_back(std::move((*parts)[i]));
+  for (const std::size_t i : Arrangement(sizes, sequence)) arranged.push_back(std::move((*parts)[i]));
   *parts = std::move(arranged);
 }
 
 // The domains side by side, with packages kept together.
-Row MakeRow(const std::vector<Row>& domains, std::optional<Order> order) {
+Row MakeRow(const std::vector<Row>& domains, std::optional<Sequence> sequence) {
   std::map<int, std::vector<Row>> packages;
   for (const Row& domain : domains) packages[domain.front().package()].push_back(domain);
   Row row;
   for (auto& [package, parts] : packages) {
-    if (order) Arrange(&parts, *order, WorkersOf);
+    if (sequence) Arrange(&parts, *sequence, WorkersOf);
     for (const Row& part : parts) row.insert(row.end(), part.begin(), part.end());
   }
   return row;
@@ -330,16 +330,16 @@ std::vector<Row> RowsToTry(const std::vector<Row>& domains) {
   const auto workers_of = [](const Item& item) { return item.workers; };
   std::vector<std::vector<Row>> variants = {domains};
   if (!std::all_of(domains.begin(), domains.end(), [&](const Row& row) { return AllEqual(row, workers_of); })) {
-    for (const Order order : kOrders) {
+    for (const Sequence sequence : kSequences) {
       variants.push_back(domains);
-      for (Row& row : variants.back()) Arrange(&row, order, workers_of);
+      for (Row& row : variants.back()) Arrange(&row, sequence, workers_of);
     }
   }
   std::vector<Row> rows;
   for (const auto& variant : variants) {
     rows.push_back(MakeRow(variant, std::nullopt));
     if (AllEqual(variant, WorkersOf)) continue;
-    for (const Order order : kOrders) rows.push_back(MakeRow(variant, order));
+    for (const Sequence sequence : kSequences) rows.push_back(MakeRow(variant, sequence));
   }
   return rows;
 }

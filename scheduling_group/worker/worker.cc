@@ -107,8 +107,8 @@ class Worker::IdleSide {
     TellDrainWaiter();
     WorkerCounters::Add(counters().sleeps);
   }
-  Order<Group> Sleep(bool briefly);
-  Group* TakeOrder() { return TakeOrderFrom(worker_slot_.sent_to); }
+  Errand<Group> Sleep(bool briefly);
+  Group* TakeErrand() { return TakeErrandFrom(worker_slot_.sent_to); }
   void Park() { worker_slot_.parker.Park(); }
   SpinPolicy& spin_policy() { return worker_.spin_policy_; }
   void SearchAgainAfter(std::chrono::nanoseconds nap);
@@ -120,9 +120,9 @@ class Worker::IdleSide {
   Fiber* SpinForFiber();
   Fiber* PopFromBusyWorkers();
   Fiber* StealFromNeighbour(std::size_t neighbour);
-  Order<Group> SleepInPoll(Reactor* poller);
+  Errand<Group> SleepInPoll(Reactor* poller);
   void SleepUntilRetry();
-  Order<Group> CountedGetUp();
+  Errand<Group> CountedGetUp();
 
   scheduling_group::Worker& worker_;
   SchedulingGroup::WorkerSlot& worker_slot_;
@@ -228,7 +228,7 @@ void Worker::IdleSide::SearchAgainAfter(std::chrono::nanoseconds nap) {
   }
 }
 
-Order<SchedulingGroup> Worker::IdleSide::Sleep(bool briefly) {
+Errand<SchedulingGroup> Worker::IdleSide::Sleep(bool briefly) {
   group().CallIdleHook();
   const SliceMonitor::MonitoredWorker::Asleep asleep(&worker_.slice_);
   if (group().HasFibersWithoutStack()) {
@@ -244,7 +244,7 @@ Order<SchedulingGroup> Worker::IdleSide::Sleep(bool briefly) {
   return CountedGetUp();
 }
 
-Order<SchedulingGroup> Worker::IdleSide::SleepInPoll(Reactor* poller) {
+Errand<SchedulingGroup> Worker::IdleSide::SleepInPoll(Reactor* poller) {
   IdleWorkers& idle = group().idle();
   idle.SetInPoll(index(), true);
   if (worker_slot_.parker.BeginWaitElsewhere()) {
@@ -255,12 +255,12 @@ Order<SchedulingGroup> Worker::IdleSide::SleepInPoll(Reactor* poller) {
     (void)worker_slot_.parker.EndWaitElsewhere();
   }
   idle.SetInPoll(index(), false);
-  Order<Group> order = CountedGetUp();
+  Errand<Group> errand = CountedGetUp();
   // The worker counts as a spinner during the dispatch, so that its pushes wake no worker. It takes the first fiber,
   // and wakes another worker if more are left.
-  if (!order.counted_as_spinner) order.counted_as_spinner = idle.TryStartSpinning();
+  if (!errand.counted_as_spinner) errand.counted_as_spinner = idle.TryStartSpinning();
   poller->LeaveAfterDispatch();
-  return order;
+  return errand;
 }
 
 void Worker::IdleSide::SleepUntilRetry() {
@@ -276,11 +276,11 @@ void Worker::IdleSide::SleepUntilRetry() {
   }
 }
 
-Order<SchedulingGroup> Worker::IdleSide::CountedGetUp() {
+Errand<SchedulingGroup> Worker::IdleSide::CountedGetUp() {
   context::CheckOverflowHandlerNowAndThen();
-  const Order<Group> order = GetUp(*this);
-  if (order.counted_as_spinner || order.steal_from != nullptr) WorkerCounters::Add(counters().wakes);
-  return order;
+  const Errand<Group> errand = GetUp(*this);
+  if (errand.counted_as_spinner || errand.steal_from != nullptr) WorkerCounters::Add(counters().wakes);
+  return errand;
 }
 
 WEFT_NOINLINE FiberEntity* Worker::FindFiber() { return TryNextFiber(); }

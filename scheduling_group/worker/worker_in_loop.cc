@@ -138,11 +138,11 @@ void Worker::WakeUp() {
   GetUpInLoop();
 }
 
-// As GetUp() in idle_loop.h; there is one kind of order.
+// As GetUp() in idle_loop.h; there is one kind of errand.
 void Worker::GetUpInLoop() {
   if (group->idle().CancelSleep(index)) return;
   SchedulingGroup::WorkerSlot& slot = group->worker_slot(index);
-  while (TakeOrderFrom(slot.sent_to) == nullptr) slot.parker.Park();  // Claimed: it is on its way.
+  while (TakeErrandFrom(slot.sent_to) == nullptr) slot.parker.Park();  // Claimed: it is on its way.
   WorkerCounters::Add(counters().wakes);
   group->idle().StopSpinning();  // The claim has counted it; the caller looks for fibers (IW4).
 }

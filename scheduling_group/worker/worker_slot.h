@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// WorkerSlot: what a group keeps for one worker: its parker, the order sent with a wake-up, its counters and its life.
+// WorkerSlot: what a group keeps for one worker: its parker, the errand sent with a wake-up, its counters and its life.
 //
 // WorkerLife says whether a worker that was told to stop ends in time, or is left behind in a fiber that never
 // switches: one that blocks its thread in a system call, or computes without end.

@@ -78,7 +78,7 @@ class Group {
     partner_mask_.Add(group->slot());
   }
 
-  Group* TakeOrder(unsigned worker) { return TakeOrderFrom(sent_to_[worker]); }
+  Group* TakeErrand(unsigned worker) { return TakeErrandFrom(sent_to_[worker]); }
   model::Parker& parker(unsigned worker) { return parkers_[worker]; }
 
  private:
@@ -113,11 +113,11 @@ class IdleSide {
   Item* StealFrom(Group& victim) { return victim.Pop(/*steal=*/true); }
   bool MaySeeLess(const Group&) const { return false; }
   void NothingFound() {}
-  Group* TakeOrder() { return group_.TakeOrder(index_); }
+  Group* TakeErrand() { return group_.TakeErrand(index_); }
   void Park() { group_.parker(index_).Park(); }
   SpinPolicy& spin_policy() { return spin_policy_; }
   void SearchAgainAfter(std::chrono::nanoseconds) { model::SpinHint(); }
-  Order<Group> Sleep(bool) {
+  Errand<Group> Sleep(bool) {
     Park();
     return GetUp(*this);
   }
@@ -191,7 +191,7 @@ TEST(IdleLoopModel, AStealableFiberBehindALocalOneIsRunByTheNeighbour) {
   });
 }
 
-// Each claim has an order of its own: the worker takes none away that it has not been given yet.
+// Each claim has an errand of its own: the worker takes none away that it has not been given yet.
 TEST(IdleLoopModel, OneWorkerIsClaimedTwice) {
   Expect("idle_loop: claimed twice", 2, 1, [](model::Scenario& scenario) {
     World* world = NewWorld(scenario, {1});
