@@ -53,7 +53,7 @@ class Http2ClientConnection final : public Http2Session {
 
   bool Start();
   void Close();
-  bool is_open();
+  bool IsOpen();
   std::error_code Ping(Deadline deadline);
 
   // *stream: with a reference.
@@ -115,7 +115,7 @@ void Http2ClientConnection::Close() {
   if (!ended_ && !over()) Terminate(NGHTTP2_NO_ERROR, Http2Errc::kConnectionLost);
 }
 
-bool Http2ClientConnection::is_open() {
+bool Http2ClientConnection::IsOpen() {
   Lock lock(mutex_);
   return MayOpen();
 }
@@ -338,7 +338,7 @@ Http2Client::Http2Client(const Http2Transport& transport, const Http2Options& op
 Http2Client::~Http2Client() = default;
 
 bool Http2Client::Start() { return connection_->Start(); }
-bool Http2Client::is_open() const { return connection_->is_open(); }
+bool Http2Client::IsOpen() const { return connection_->IsOpen(); }
 void Http2Client::Close() { connection_->Close(); }
 std::error_code Http2Client::Ping(Deadline deadline) { return connection_->Ping(deadline); }
 

@@ -24,7 +24,7 @@
 // (RST_STREAM, CANCEL), which tells the server. The deadline is of the whole call. A single read or write may have an
 // earlier one: then the call goes on, and what was late may be made again.
 //
-// Open() waits while the server allows no further stream. After Http2Errc::kNotBegun is_open() is false, and a new
+// Open() waits while the server allows no further stream. After Http2Errc::kNotBegun IsOpen() is false, and a new
 // connection is due, unless the server only refused the stream.
 //
 // Memory of a connection, at most: connection_window for answers' bodies, max_header_list a call, 16 KiB for a read,
@@ -96,7 +96,7 @@ class Http2Call {
   const Http2Headers& trailers() const;
 
   void Cancel();
-  bool is_open() const noexcept { return stream_ != nullptr; }
+  bool IsOpen() const noexcept { return stream_ != nullptr; }
 
  private:
   friend class Http2Client;
@@ -131,7 +131,7 @@ class Http2Client {
   [[nodiscard]] std::error_code Ping(Deadline deadline = {});  // until the server has answered
 
   // New calls may begin: no GOAWAY has come, no write has failed, and the connection has not ended.
-  bool is_open() const;
+  bool IsOpen() const;
   // Ends the connection: calls end with kConnectionLost; new ones, and those of which nothing was sent, with kNotBegun.
   void Close();
 

@@ -337,7 +337,7 @@ void LoopCore::GoInInTestTime() {
 }
 
 void LoopCore::GoOutInTestTime() {
-  if (descriptor_.is_open()) {
+  if (descriptor_.IsOpen()) {
     BeginTestWait(base::Waits::kRunner);
   } else {
     base::TestTime::Rested();

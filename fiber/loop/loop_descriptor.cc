@@ -38,7 +38,7 @@ void LoopDescriptor::Close() noexcept {
 }
 
 std::error_code LoopDescriptor::Open() {
-  if (is_open()) return {};
+  if (IsOpen()) return {};
   const std::error_code error = TryOpen();
   if (error) Close();
   return error;
@@ -61,19 +61,19 @@ std::error_code LoopDescriptor::TryOpen() {
 }
 
 void LoopDescriptor::MarkReadable() noexcept {
-  if (!is_open()) return;
+  if (!IsOpen()) return;
   const std::uint64_t one = 1;
   if (::write(group_->event_fd.load(std::memory_order_relaxed), &one, sizeof(one)) < 0) return;  // Full: readable.
 }
 
 bool LoopDescriptor::Clear() noexcept {
-  if (!is_open()) return false;
+  if (!IsOpen()) return false;
   std::uint64_t count;
   return ::read(group_->event_fd.load(std::memory_order_relaxed), &count, sizeof(count)) >= 0;  // Else it was empty.
 }
 
 void LoopDescriptor::ReadableAt(TimePoint when) noexcept {
-  if (!is_open()) return;
+  if (!IsOpen()) return;
   // An expired one is set again: that makes it unreadable, or readable at once.
   if (when == timer_at_ && (when == TimePoint::max() || std::chrono::steady_clock::now() < when)) return;
   timer_at_ = when;
@@ -89,7 +89,7 @@ void LoopDescriptor::ReadableAt(TimePoint when) noexcept {
 }
 
 bool LoopDescriptor::Watch(int poller) noexcept {
-  if (!is_open() || poller < 0) return false;
+  if (!IsOpen() || poller < 0) return false;
   if (poller != poller_ && Add(set_, poller)) poller_ = poller;
   return poller == poller_;
 }

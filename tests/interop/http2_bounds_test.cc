@@ -353,7 +353,7 @@ TEST_P(Http2BoundsTest, AClientMayHaveManyRequestsThatTheServerHasNotReadYet) {
     peer.SendFrame(kPing, 0, 0, "for once");
     static_cast<void>(peer.Await(kPing, 0, kAck));
     static_cast<void>(peer.Await(kHeaders, 2 * kCalls - 1));
-    EXPECT_TRUE(client.is_open());
+    EXPECT_TRUE(client.IsOpen());
     calls.clear();
     static_cast<void>(pair.server.Shutdown());
   });

@@ -178,7 +178,7 @@ TEST_P(Http2ClientTest, APlaceIsNotLostWithACallerThatGivesUp) {
       }));
     }
     scope.Wait();
-    EXPECT_TRUE(client.is_open());
+    EXPECT_TRUE(client.IsOpen());
   });
 }
 
@@ -254,10 +254,10 @@ TEST_P(Http2ClientTest, WhatTheServerHasNotBegunMayBeMadeAgain) {
     static_cast<void>(called.peer.Await(kHeaders, 5));
     called.peer.SendFrame(kRstStream, 0, 3, Number32(kRefusedStream));
     EXPECT_EQ(refused.AwaitAnswer(Soon()), Http2Errc::kNotBegun);
-    EXPECT_TRUE(called.client.is_open());
+    EXPECT_TRUE(called.client.IsOpen());
     called.peer.SendFrame(kGoAway, 0, 0, Number32(1) + Number32(kNoError));
     EXPECT_EQ(second.AwaitAnswer(Soon()), Http2Errc::kNotBegun);
-    EXPECT_FALSE(called.client.is_open());
+    EXPECT_FALSE(called.client.IsOpen());
     EXPECT_EQ(called.client.Ask(To("/4"), {}, Soon()).error, Http2Errc::kNotBegun);
     called.Answer(1);
     EXPECT_FALSE(first.AwaitAnswer(Soon()));
@@ -361,7 +361,7 @@ class Reset {
     EXPECT_EQ(::setsockopt(pair_.server.fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
     pair_.server.Close();
     EXPECT_FALSE(client.OpenWithoutBody(To("/"), &late, Soon()));
-    EXPECT_TRUE(Reaches([this] { return !client.is_open(); }));
+    EXPECT_TRUE(Reaches([this] { return !client.IsOpen(); }));
   }
 
  private:
@@ -434,7 +434,7 @@ TEST_P(Http2ClientTest, TheEndOfTheConnectionEndsEveryWait) {
     EXPECT_FALSE(called.peer.stream().ShutdownWrite());
     thread_has_ended.Wait();
     for (io::Actor& actor : actors) actor.Join();
-    EXPECT_FALSE(called.client.is_open());
+    EXPECT_FALSE(called.client.IsOpen());
   });
 }
 
@@ -463,7 +463,7 @@ TEST_P(Http2ClientTest, AServerThatIsSilentIsFoundByPings) {
       called.peer.SendFrame(kPing, kAck, 0, ping.payload);
       if (called.peer.Find(kPing).ended()) return false;  // And no answer to that one.
       EXPECT_EQ(call.AwaitAnswer(), std::errc::timed_out);
-      EXPECT_FALSE(called.client.is_open());
+      EXPECT_FALSE(called.client.IsOpen());
       return true;
     }));
   });

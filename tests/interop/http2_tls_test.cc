@@ -120,7 +120,7 @@ TEST_P(Http2TlsTest, ManyFibersSendAndGetBodiesOverOneConnection) {
       }));
     }
     scope.Wait();
-    EXPECT_TRUE(client.is_open());
+    EXPECT_TRUE(client.IsOpen());
     client.Close();
     ends.server->Stop(Soon());
     EXPECT_FALSE(ends.why) << ends.why.message();
@@ -144,7 +144,7 @@ TEST_P(Http2TlsTest, ADrainAnswersAndSaysGoodbye) {
     });
     began.Wait();
     Fiber stops([&] { ends.server->Stop(Soon()); });
-    EXPECT_TRUE(io::Reaches([&] { return !client.is_open(); }));
+    EXPECT_TRUE(io::Reaches([&] { return !client.IsOpen(); }));
     EXPECT_EQ(client.Ask({.authority = kName}, {}, Soon()).error, Http2Errc::kNotBegun);
     may_answer.Set();
     asks.Join();
@@ -239,7 +239,7 @@ class WiredClient {
     return mended_;
   }
   bool AwaitCut() { return is_cut_.Wait(Soon()); }
-  bool is_open() const { return client_->is_open(); }
+  bool IsOpen() const { return client_->IsOpen(); }
 
  private:
   void Carry(io::TcpStream* from, io::TcpStream* to) {
@@ -304,7 +304,7 @@ TEST_P(Http2TlsTest, ADrainIsSeenInTheMiddleOfARecord) {
   Fiber asks([&] { client.Ask("second"); });
   EXPECT_TRUE(client.AwaitCut());
   Fiber stops([&] { served.server.Stop(Soon()); });
-  EXPECT_TRUE(io::Reaches([&] { return !client.is_open(); })) << "no GOAWAY";
+  EXPECT_TRUE(io::Reaches([&] { return !client.IsOpen(); })) << "no GOAWAY";
   mended.Set();
   asks.Join();
   stops.Join();

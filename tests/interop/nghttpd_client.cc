@@ -96,7 +96,7 @@ int ReadInterrupted(Http2Client& client, const std::string& path) {
     got = call.Read(piece, sizeof(piece));
   } while (got.ok() && got.bytes != 0);
   if (got.ok()) return Fail("the answer was whole");
-  if (client.is_open()) return Fail("the connection is open after", got.error);
+  if (client.IsOpen()) return Fail("the connection is open after", got.error);
   Http2Call next;
   const std::error_code refused = client.OpenWithoutBody(To(path), &next, Deadline(kPatience));
   return refused == Http2Errc::kNotBegun ? 0 : Fail("the next call", refused);

@@ -177,7 +177,7 @@ class Place : public stress::Succession<Generation> {
     for (int i = 1 + static_cast<int>(random() % 6); i > 0; --i) {
       const bool spawned = callers.Spawn([this, &client, &closed, seed = static_cast<unsigned>(random())] {
         std::minstd_rand dice(seed);
-        for (int calls = 1 + static_cast<int>(dice() % 6); calls > 0 && client.is_open(); --calls) {
+        for (int calls = 1 + static_cast<int>(dice() % 6); calls > 0 && client.IsOpen(); --calls) {
           Call(client, dice, closed);
           // About as long as a connection has a fiber without a request.
           if (dice() % 16 == 0) FiberSleepFor(std::chrono::microseconds(80'000 + dice() % 60'000));
