@@ -61,11 +61,11 @@ void NoncontiguousBuffer::Filled(std::size_t size) {
   WEFT_CHECK(tail_ && size <= static_cast<std::size_t>(tail_->end() - tail_at_), "NoncontiguousBuffer::Filled: ", size,
              " bytes are more than Room() gave");
   BufferSegment* const last = segments_.empty() ? nullptr : &segments_.back();
-  if (last != nullptr && last->block.get() == tail_.get() && last->bytes.data() + last->bytes.size() == tail_at_) {
+  if (last != nullptr && last->block.Get() == tail_.Get() && last->bytes.data() + last->bytes.size() == tail_at_) {
     last->bytes = {last->bytes.data(), last->bytes.size() + size};
     byte_size_ += size;
   } else {
-    AppendSegment({RefPtr<BufferBlock>(tail_.get()), {tail_at_, size}});
+    AppendSegment({RefPtr<BufferBlock>(tail_.Get()), {tail_at_, size}});
   }
   tail_at_ += size;
 }
@@ -105,7 +105,7 @@ std::string_view NoncontiguousBuffer::MakeContiguous(std::size_t size) {
   const std::string_view bytes(block->begin(), size);
   CopyTo(block->begin(), size);
   Consume(size, nullptr);
-  segments_.push_front({RefPtr<BufferBlock>(block.get()), bytes});
+  segments_.push_front({RefPtr<BufferBlock>(block.Get()), bytes});
   byte_size_ += size;
   return bytes;
 }

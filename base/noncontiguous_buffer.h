@@ -116,7 +116,7 @@ class NoncontiguousBuffer {
   void Clear() noexcept {
     segments_.clear();
     byte_size_ = 0;
-    tail_.reset();
+    tail_.Reset();
   }
 
   // Moves what `other` has to our end; it is empty afterwards.

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // RefPtr<T>: a shared pointer to an object that counts its references itself (T derives from RefCounted<T>): one word,
-// one allocation, and a raw pointer can be turned back into an owner.
+// one allocation, and a raw pointer can be turned back into an owner. Get(), Reset() and UseCount() are tRPC-Cpp's.
 // Sample:
 //     struct JoinState : RefCounted<JoinState> { ... };
 //     RefPtr<JoinState> state = MakeRefCounted<JoinState>();
@@ -83,15 +83,13 @@ class RefPtr {
     if (object_ != nullptr) object_->Release();
   }
 
-  T* get() const noexcept { return object_; }
+  T* Get() const noexcept { return object_; }
   T& operator*() const noexcept { return *object_; }
   T* operator->() const noexcept { return object_; }
   explicit operator bool() const noexcept { return object_ != nullptr; }
-  void reset() noexcept { *this = RefPtr(); }
+  void Reset() noexcept { *this = RefPtr(); }
 
-  // tRPC-Cpp's names; UseCount() is 0 without an object.
-  T* Get() const noexcept { return object_; }
-  void Reset() noexcept { reset(); }
+  // 0 without an object.
   std::uint32_t UseCount() const noexcept { return object_ != nullptr ? object_->UseCount() : 0; }
 
   // The caller takes over the reference, and must Adopt() or Release() it.

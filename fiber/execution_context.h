@@ -14,7 +14,7 @@
 // Each fiber (outside of fibers, each thread) has a current context, so Execute() may suspend and migrate. A new fiber
 // gets the context given in its Attributes, or else that of its spawner, fiber or thread; a timer's callback, that of
 // the fiber that set the timer. So a request's fibers share its values, which live until the last fiber has ended. Give
-// a fiber that outlives it a context of its own: {.execution_context = FiberExecutionContext::Create().get()}.
+// a fiber that outlives it a context of its own: {.execution_context = FiberExecutionContext::Create().Get()}.
 //
 // The values hang in chunks of slots, one slot for each FiberExecutionLocal. Chunks are added and never moved, so an
 // existing value is found without a lock.

@@ -183,7 +183,7 @@ class Mailbox {
     bool IsClosed() const { return state().IsClosed(); }
 
     // Of the same mailbox.
-    friend bool operator==(const Sender& a, const Sender& b) noexcept { return a.state_.get() == b.state_.get(); }
+    friend bool operator==(const Sender& a, const Sender& b) noexcept { return a.state_.Get() == b.state_.Get(); }
 
    private:
     friend class Mailbox;

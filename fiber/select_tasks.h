@@ -106,7 +106,7 @@ auto OnEnd(const Fiber& fiber, F then = {}) {
 template <class... Ts, class F = synchronization::DoNothing>
 auto OnReady(Future<Ts...>& future, F then = {}) {
   WEFT_CHECK(future.Valid(), "OnReady: the Future is empty");
-  return fiber::detail::OnReadySpec<F>{fiber::detail::FutureAccess::State(future).get(), std::move(then)};
+  return fiber::detail::OnReadySpec<F>{fiber::detail::FutureAccess::State(future).Get(), std::move(then)};
 }
 
 namespace fiber::detail {

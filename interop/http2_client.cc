@@ -163,7 +163,7 @@ std::error_code Http2ClientConnection::Open(const Http2RequestHead& head, bool b
   ++open_;  // H2C1
   ++calls_;
   made->AddRef();
-  *stream = made.get();
+  *stream = made.Get();
   Flush(lock);
   return {};
 }

@@ -55,7 +55,7 @@ std::span<char> FrameReader::Room() {
   const std::size_t wanted = std::max(frame_size_, FrameHeader::kSize);  // by the frame at begin_
   if (block_ && have == 0) {
     if (block_->size() > kBlockSize) {
-      block_.reset();  // It held a large frame.
+      block_.Reset();  // It held a large frame.
     } else if (block_->HasOneRef()) {
       begin_ = end_ = 0;  // FR1: all its frames have gone.
     }

@@ -152,15 +152,15 @@ void Channel::Finish(base::RefPtr<ClientConnection> connection) {
     const std::scoped_lock lock(mutex_);
     ++users_;
   }
-  if (StartFiberDetached([this, connection] { FinishHere(connection.get()); })) return;
-  FinishHere(connection.get());
+  if (StartFiberDetached([this, connection] { FinishHere(connection.Get()); })) return;
+  FinishHere(connection.Get());
 }
 
 void Channel::FinishHere(ClientConnection* connection) {
   connection->ReadAll();
   const std::scoped_lock lock(mutex_);
   Add(*connection, &past_);
-  std::erase_if(leaving_, [&](const auto& leaving) { return leaving.get() == connection; });
+  std::erase_if(leaving_, [&](const auto& leaving) { return leaving.Get() == connection; });
   --users_;
   changed_.notify_all();
 }
@@ -169,7 +169,7 @@ ClientConnection* Channel::ChooseLocked() {
   for (std::size_t tried = 0; tried < slots_.size(); ++tried) {
     if (next_ >= slots_.size()) next_ = 0;
     const Slot& slot = slots_[next_++];
-    if (slot.state == State::kConnected) return slot.connection.get();
+    if (slot.state == State::kConnected) return slot.connection.Get();
   }
   return nullptr;
 }

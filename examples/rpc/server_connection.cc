@@ -37,7 +37,7 @@ constexpr Deadline AtOnce() { return Deadline::After(std::chrono::nanoseconds(0)
 void ServerCall::Begin() {
   controller_.handler_ = GetFiberId();
   const bool callable = Prepare();
-  frame_.block.reset();
+  frame_.block.Reset();
   if (!callable) return Run();
   owners_.store(2, std::memory_order_relaxed);  // Nobody else has it yet.
   scope_.SetDeadline(controller_.deadline_);

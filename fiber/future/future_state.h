@@ -220,8 +220,8 @@ class ThenState final : public Continuation<F, Ts...>::State, public FutureCallb
   // Runs f at once if there is a result (and no executor). `source` is what `self` has been made with.
   static base::RefPtr<Next> AttachTo(StatePtr<Ts...> source, const base::RefPtr<ThenState>& self) {
     self->AddRef();  // FU8
-    if (!source->Attach(self.get())) RunCallbacks(self->Run());
-    return base::RefPtr<Next>(self.get());
+    if (!source->Attach(self.Get())) RunCallbacks(self->Run());
+    return base::RefPtr<Next>(self.Get());
   }
 
   template <class G>
@@ -265,8 +265,8 @@ class ThenState final : public Continuation<F, Ts...>::State, public FutureCallb
 
   void Clear() noexcept {
     f_.reset();  // FU7
-    source_.reset();
-    context_.reset();
+    source_.Reset();
+    context_.Reset();
   }
 
   StatePtr<Ts...> source_;
@@ -292,7 +292,7 @@ class Arrival final : public FutureCallback {
 
 template <class... Ts>
 FutureState<Ts...>* CheckedState(Future<Ts...>& future, const char* caller) {
-  FutureState<Ts...>* const state = FutureAccess::State(future).get();
+  FutureState<Ts...>* const state = FutureAccess::State(future).Get();
   WEFT_CHECK(state != nullptr, caller, ": an empty Future");
   return state;
 }
@@ -317,11 +317,11 @@ class WhenAllState final : public FutureState<Futures> {
     self->AddRef();  // FU9
     ForEachFuture(self->futures_, [&](auto& future, std::size_t i) {
       auto* const state = CheckedState(future, "WhenAll");
-      self->arrivals_[i].Set(self.get(), i);
+      self->arrivals_[i].Set(self.Get(), i);
       if (!state->Attach(&self->arrivals_[i])) RunCallbacks(self->Arrive(i));
     });
     RunCallbacks(self->Arrive(count));  // Nobody has the Future yet: nothing is due.
-    return FutureAccess::Make<Futures>(StatePtr<Futures>(self.get()));
+    return FutureAccess::Make<Futures>(StatePtr<Futures>(self.Get()));
   }
 
   WhenAllState(Futures&& futures, std::size_t count)
@@ -359,11 +359,11 @@ class WhenAnyState final : public FutureState<std::size_t, std::tuple<Ts...>> {
     auto self = base::MakeRefCounted<WhenAnyState>(std::move(futures));
     for (std::size_t i = 0; i < count && !self->IsResolved(); ++i) {
       auto* const state = CheckedState(self->futures_[i], "WhenAny");
-      self->arrivals_[i].Set(self.get(), i);
+      self->arrivals_[i].Set(self.Get(), i);
       self->AddRef();  // FU9
       if (!state->Attach(&self->arrivals_[i])) RunCallbacks(self->Arrive(i));
     }
-    return FutureAccess::Make<std::size_t, std::tuple<Ts...>>(base::RefPtr<Whole>(self.get()));
+    return FutureAccess::Make<std::size_t, std::tuple<Ts...>>(base::RefPtr<Whole>(self.Get()));
   }
 
   explicit WhenAnyState(std::vector<Future<Ts...>>&& futures)

@@ -305,7 +305,7 @@ void LoopCore::WaitInPoll(TimePoint until) {
   } else {
     descriptor_.ReadableAt(until);
   }
-  pollfd entry{.fd = descriptor_.get(), .events = POLLIN, .revents = 0};
+  pollfd entry{.fd = descriptor_.Get(), .events = POLLIN, .revents = 0};
   const bool retries = has_test_time_ && group().HasFibersWithoutStack();
   const int found = ::poll(&entry, 1, retries ? static_cast<int>(kRetryStackEvery.count()) : -1);
   WEFT_CHECK(found >= 0 || errno == EINTR, "FiberLoop: poll fails with error ", errno);  // EINTR: look again.
@@ -316,7 +316,7 @@ void LoopCore::WaitInPoll(TimePoint until) {
 }
 
 bool LoopCore::TestWait::WasWoken() const noexcept {
-  pollfd entry{.fd = core_.descriptor_.get(), .events = POLLIN, .revents = 0};
+  pollfd entry{.fd = core_.descriptor_.Get(), .events = POLLIN, .revents = 0};
   return !core_.group().worker_slot(0).parker.waits_elsewhere() || ::poll(&entry, 1, 0) > 0;
 }
 
@@ -352,7 +352,7 @@ int LoopCore::NotifyFd(std::error_code* error) {
     BeginTestWait(base::Waits::kThread);
   }
   if (error != nullptr) *error = failed;
-  return descriptor_.get();
+  return descriptor_.Get();
 }
 
 Deadline LoopCore::NextDeadline() const noexcept {

@@ -37,7 +37,7 @@ class LoopDescriptor {
   // If it is not open; readable then.
   std::error_code Open();
   bool IsOpen() const noexcept { return set_ >= 0; }
-  int get() const noexcept { return set_; }
+  int Get() const noexcept { return set_; }
 
   // These do nothing while it is not open.
   void MarkReadable() noexcept;

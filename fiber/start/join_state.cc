@@ -106,7 +106,7 @@ void JoinState::CheckNoCycle(JoinState* of_caller) noexcept {
   std::string text;
   for (const base::RefPtr<JoinState>& member : members) {
     if (member->WillBeInterrupted()) return;
-    text += base::StrCat(member->Describe(), member.get() == of_caller ? " is in " : ", which is in ",
+    text += base::StrCat(member->Describe(), member.Get() == of_caller ? " is in " : ", which is in ",
                          member->join_edge.function(), "() of ");
   }
   // One may have taken its interruption meanwhile, and so looked like one that has none: its edge went first.

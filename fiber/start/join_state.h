@@ -117,11 +117,11 @@ std::size_t LengthOfCycle(const State* self, State* target) noexcept {
   for (std::size_t length = 2, limit = 2;; ++length) {
     at = at->join_edge.Follow();
     if (at == nullptr) return 0;
-    if (at.get() == self) return length;
-    if (at.get() == remembered) return 0;
+    if (at.Get() == self) return length;
+    if (at.Get() == remembered) return 0;
     if (length == limit) {
       limit *= 2;
-      remembered = at.get();
+      remembered = at.Get();
     }
   }
 }
@@ -135,7 +135,7 @@ std::vector<base::RefPtr<State>> MembersOfCycle(State* self, std::size_t length)
     members.push_back(at);
     at = at->join_edge.Follow();
   }
-  if (at.get() != self) members.clear();
+  if (at.Get() != self) members.clear();
   return members;
 }
 

@@ -83,13 +83,13 @@ int Http2Session::Callbacks::OnBeginHeaders(nghttp2_session* session, const nght
   if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST) return 0;
   Self(self)->empty_.GiveBack(kForSection);
   const base::RefPtr<Http2Stream> stream = Self(self)->OnBegin();
-  if (stream.get() == nullptr) {
+  if (stream.Get() == nullptr) {
     static_cast<void>(
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM));
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   }
   stream->id = frame->hd.stream_id;
-  nghttp2_session_set_stream_user_data(session, stream->id, stream.get());
+  nghttp2_session_set_stream_user_data(session, stream->id, stream.Get());
   Self(self)->Enter(*stream);
   return 0;
 }

@@ -138,7 +138,7 @@ void Http2ServerConnection::AfterReceive(Lock& lock) {
   lock.lock();
   if (unstarted != 0) {
     for (const StreamPtr& stream : to_start_) {
-      if (stream.get() == nullptr) continue;
+      if (stream.Get() == nullptr) continue;
       CountUp(&server_->tally_.refused);
       if (!stream->closed) SubmitReset(*stream, NGHTTP2_REFUSED_STREAM, Http2Errc::kNotBegun);
       DropUnread(*stream);
@@ -151,8 +151,8 @@ void Http2ServerConnection::AfterReceive(Lock& lock) {
 
 void Http2ServerConnection::RunHandler(const StreamPtr& stream) {
   CountUp(&server_->tally_.requests);
-  Http2Request request(this, stream.get());
-  Http2Response response(this, stream.get());
+  Http2Request request(this, stream.Get());
+  Http2Response response(this, stream.Get());
   EndHandler(*stream, CallHandler(*stream, request, response));
 }
 

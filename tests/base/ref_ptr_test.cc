@@ -29,7 +29,7 @@ TEST(RefPtr, DestroysWithTheLastReference) {
     EXPECT_FALSE(first->HasOneRef());
   }
   EXPECT_EQ(destroyed, 0);
-  first.reset();
+  first.Reset();
   EXPECT_EQ(destroyed, 1);
   EXPECT_EQ(first, nullptr);
 }
@@ -62,7 +62,7 @@ TEST(RefPtr, LeakAndAdoptHandAReferenceThroughARawPointer) {
     RefPtr<Counted> further(raw);
     EXPECT_FALSE(raw->HasOneRef());
   }
-  RefPtr<Counted>::Adopt(raw).reset();
+  RefPtr<Counted>::Adopt(raw).Reset();
   EXPECT_EQ(destroyed, 1);
 }
 
@@ -75,10 +75,10 @@ TEST(RefPtr, TheDestructorSeesWhatAllOwnersDid) {
     for (int i = 0; i < kThreads; ++i) {
       threads.emplace_back([mine = pointer]() mutable {
         for (int j = 0; j < 100; ++j) RefPtr<Counted> copy = mine;
-        mine.reset();
+        mine.Reset();
       });
     }
-    pointer.reset();
+    pointer.Reset();
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(destroyed, 1);
   }

@@ -129,7 +129,7 @@ TEST_F(StoreTest, AnExpiredKeyIsAbsentForEveryCall) {
   EXPECT_FALSE(store.ExpireAt(key, clock.now() + 1s));
   key = expired_key();
   EXPECT_EQ(store.ExpiryOf(key), std::nullopt);
-  EXPECT_EQ(store.Get(Store::Keys(&key, 1))[0].get(), nullptr);
+  EXPECT_EQ(store.Get(Store::Keys(&key, 1))[0].Get(), nullptr);
 }
 
 TEST_F(StoreTest, AnExpiryIsSetMovedAndLifted) {

@@ -90,7 +90,7 @@ TEST_P(AsyncTest, EachOfTRpcCppsFormsRuns) {
     auto context = FiberExecutionContext::Create();
     const std::size_t last = GetSchedulingGroupCount() - 1;
     const auto current = [] { return FiberExecutionContext::Current(); };
-    EXPECT_EQ(Async(Launch::Post, last, context.get(), current).Get(), context.get());
+    EXPECT_EQ(Async(Launch::Post, last, context.Get(), current).Get(), context.Get());
     EXPECT_EQ(Async(Launch::Post, kNearestSchedulingGroup, nullptr, current).Get(), nullptr);
     EXPECT_EQ(Async(
                   Launch::Post, kUnspecifiedSchedulingGroup, [](int a) { return a; }, 3)
@@ -106,8 +106,8 @@ TEST_P(AsyncTest, InheritsTheContext) {
   InFiber([] {
     auto context = FiberExecutionContext::Create();
     context->Execute([&] {
-      EXPECT_EQ(Async([] { return FiberExecutionContext::Current(); }).Get(), context.get());
-      EXPECT_EQ(Async(Launch::Dispatch, [] { return FiberExecutionContext::Current(); }).Get(), context.get());
+      EXPECT_EQ(Async([] { return FiberExecutionContext::Current(); }).Get(), context.Get());
+      EXPECT_EQ(Async(Launch::Dispatch, [] { return FiberExecutionContext::Current(); }).Get(), context.Get());
     });
   });
 }

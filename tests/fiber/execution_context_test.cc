@@ -47,7 +47,7 @@ TEST_P(ExecutionContextTest, ExecuteMakesItCurrentAndReturnsWhatTheFunctionRetur
   InBoth([] {
     auto context = FiberExecutionContext::Create();
     const int result = context->Execute([&] {
-      EXPECT_EQ(FiberExecutionContext::Current(), context.get());
+      EXPECT_EQ(FiberExecutionContext::Current(), context.Get());
       EXPECT_EQ(FiberExecutionContext::Capture(), context);
       return 7;
     });
@@ -62,12 +62,12 @@ TEST_P(ExecutionContextTest, ExecuteNestsAndSurvivesExceptions) {
     auto inner = FiberExecutionContext::Create();
     outer->Execute([&] {
       inner->Execute([&] {
-        EXPECT_EQ(FiberExecutionContext::Current(), inner.get());
-        outer->Execute([&] { EXPECT_EQ(FiberExecutionContext::Current(), outer.get()); });
-        EXPECT_EQ(FiberExecutionContext::Current(), inner.get());
+        EXPECT_EQ(FiberExecutionContext::Current(), inner.Get());
+        outer->Execute([&] { EXPECT_EQ(FiberExecutionContext::Current(), outer.Get()); });
+        EXPECT_EQ(FiberExecutionContext::Current(), inner.Get());
       });
       EXPECT_THROW(inner->Execute([] { throw std::runtime_error("out"); }), std::runtime_error);
-      EXPECT_EQ(FiberExecutionContext::Current(), outer.get());
+      EXPECT_EQ(FiberExecutionContext::Current(), outer.Get());
     });
     EXPECT_EQ(FiberExecutionContext::Current(), nullptr);
   });
@@ -81,7 +81,7 @@ TEST_P(ExecutionContextTest, ItStaysCurrentOverSwitchesAndMigration) {
       mine->Execute([&] {
         for (int round = 0; round < 20; ++round) {
           FiberYield();
-          ASSERT_EQ(FiberExecutionContext::Current(), mine.get());
+          ASSERT_EQ(FiberExecutionContext::Current(), mine.Get());
         }
       });
       ASSERT_EQ(FiberExecutionContext::Current(), nullptr);
@@ -94,13 +94,13 @@ TEST_P(ExecutionContextTest, ANewFiberHasTheContextGivenOrElseItsSpawners) {
   auto context = FiberExecutionContext::Create();
   auto another = FiberExecutionContext::Create();
   const auto start_all = [&] {
-    Fiber({.execution_context = another.get()}, [&] {
-      EXPECT_EQ(FiberExecutionContext::Current(), another.get());
-      Fiber([&] { EXPECT_EQ(FiberExecutionContext::Current(), another.get()); }).Join();
+    Fiber({.execution_context = another.Get()}, [&] {
+      EXPECT_EQ(FiberExecutionContext::Current(), another.Get());
+      Fiber([&] { EXPECT_EQ(FiberExecutionContext::Current(), another.Get()); }).Join();
     }).Join();
     Fiber([] { EXPECT_EQ(FiberExecutionContext::Current(), nullptr); }).Join();
     context->Execute([&] {
-      const auto expect_inherited = [&] { EXPECT_EQ(FiberExecutionContext::Current(), context.get()); };
+      const auto expect_inherited = [&] { EXPECT_EQ(FiberExecutionContext::Current(), context.Get()); };
       Fiber(expect_inherited).Join();
       Fiber(fiber::Launch::Dispatch, expect_inherited).Join();
       Fiber({.name = "named"}, expect_inherited).Join();
@@ -117,14 +117,14 @@ TEST_P(ExecutionContextTest, ANewFiberHasTheContextGivenOrElseItsSpawners) {
       ended.Wait();
       FiberLatch others_ended(3);
       std::vector<std::function<void()>> others(3, [&] {
-        EXPECT_EQ(FiberExecutionContext::Current(), another.get());
+        EXPECT_EQ(FiberExecutionContext::Current(), another.Get());
         others_ended.CountDown();
       });
-      EXPECT_TRUE(BatchStartFiberDetached({.execution_context = another.get()}, std::move(others)));
+      EXPECT_TRUE(BatchStartFiberDetached({.execution_context = another.Get()}, std::move(others)));
       others_ended.Wait();
       // One of its own.
-      Fiber({.execution_context = FiberExecutionContext::Create().get()}, [&] {
-        EXPECT_NE(FiberExecutionContext::Current(), context.get());
+      Fiber({.execution_context = FiberExecutionContext::Create().Get()}, [&] {
+        EXPECT_NE(FiberExecutionContext::Current(), context.Get());
         EXPECT_NE(FiberExecutionContext::Current(), nullptr);
       }).Join();
     });
@@ -142,7 +142,7 @@ TEST_P(ExecutionContextTest, ARefusedFiberGivesTheInheritedContextBack) {
     const fiber::RefuseFiberStarts refuse;
     EXPECT_FALSE(StartFiberDetached([] {}));
     std::vector<std::function<void()>> batch(3, [] {});
-    EXPECT_FALSE(BatchStartFiberDetached({.execution_context = context.get()}, std::vector(batch)));
+    EXPECT_FALSE(BatchStartFiberDetached({.execution_context = context.Get()}, std::vector(batch)));
     EXPECT_FALSE(BatchStartFiberDetached(std::move(batch)));
   });
   EXPECT_TRUE(context->HasOneRef());
@@ -163,7 +163,7 @@ TEST_P(ExecutionContextTest, ATimerInheritsTheContextOfTheFiberThatSetsItAndGive
       SetFiberDetachedTimer(std::chrono::steady_clock::now() + 1h, [] {});
     });
   });
-  EXPECT_EQ(seen, context.get());
+  EXPECT_EQ(seen, context.Get());
   EXPECT_EQ(TerminateRuntime(), 0U);  // Drops the last one.
   EXPECT_TRUE(context->HasOneRef());
 }
@@ -177,8 +177,8 @@ TEST_P(ExecutionContextTest, LocalsBelongToTheContextNotToTheFiber) {
     EXPECT_EQ(*number, 0);
     *number = 2;
   });
-  Fiber({.execution_context = one.get()}, [&] { EXPECT_EQ(*number, 1); }).Join();
-  Fiber({.execution_context = two.get()}, [&] { EXPECT_EQ(*number, 2); }).Join();
+  Fiber({.execution_context = one.Get()}, [&] { EXPECT_EQ(*number, 1); }).Join();
+  Fiber({.execution_context = two.Get()}, [&] { EXPECT_EQ(*number, 2); }).Join();
 }
 
 TEST_P(ExecutionContextTest, MoreLocalsThanOneChunkHoldsAreKept) {
@@ -187,7 +187,7 @@ TEST_P(ExecutionContextTest, MoreLocalsThanOneChunkHoldsAreKept) {
   context->Execute([&] {
     for (int i = 0; i < 50; ++i) *texts[i] = std::to_string(i);
   });
-  Fiber({.execution_context = context.get()}, [&] {
+  Fiber({.execution_context = context.Get()}, [&] {
     for (int i = 0; i < 50; ++i) EXPECT_EQ(*texts[i], std::to_string(i));
   }).Join();
 }
@@ -207,7 +207,7 @@ TEST_P(ExecutionContextTest, AValueIsMadeOnceHoweverManyFibersWantIt) {
   auto context = FiberExecutionContext::Create();
   std::vector<Fiber> fibers;
   for (int i = 0; i < 50; ++i) {
-    fibers.emplace_back(Fiber::Attributes{.execution_context = context.get()}, [&] { EXPECT_EQ(slow->value, 9); });
+    fibers.emplace_back(Fiber::Attributes{.execution_context = context.Get()}, [&] { EXPECT_EQ(slow->value, 9); });
   }
   for (Fiber& fiber : fibers) fiber.Join();
   EXPECT_EQ(made, 1);
@@ -219,7 +219,7 @@ TEST_P(ExecutionContextTest, FibersMakeDifferentValuesOfOneContextAtTheSameTime)
     auto context = FiberExecutionContext::Create();
     std::vector<Fiber> fibers;
     for (int i = 0; i < 30; ++i) {
-      fibers.emplace_back(Fiber::Attributes{.execution_context = context.get()},
+      fibers.emplace_back(Fiber::Attributes{.execution_context = context.Get()},
                           [&texts, i] { *texts[i] = std::to_string(i); });
     }
     for (Fiber& fiber : fibers) fiber.Join();
@@ -271,10 +271,10 @@ TEST_P(ExecutionContextTest, ValuesEndYoungestFirstWithTheLastReference) {
     a->tag = "a";
   });
   auto second = context;
-  context.reset();
+  context.Reset();
   EXPECT_TRUE(log.empty());
-  Fiber fiber({.execution_context = second.get()}, [] { FiberYield(); });
-  second.reset();
+  Fiber fiber({.execution_context = second.Get()}, [] { FiberYield(); });
+  second.Reset();
   fiber.Join();  // The fiber's was the last.
   EXPECT_EQ(log, (std::vector<std::string>{"a", "b"}));
 }
@@ -313,8 +313,8 @@ TEST_P(ExecutionContextTest, ADestructorOfAContextValueMayUseFiberLocals) {
   };
   FiberExecutionLocal<User> user;
   auto context = FiberExecutionContext::Create();
-  Fiber fiber({.execution_context = context.get()}, [&] { user.Get(); });
-  context.reset();
+  Fiber fiber({.execution_context = context.Get()}, [&] { user.Get(); });
+  context.Reset();
   fiber.Join();  // The leak checker sees whether the string is gone.
 }
 

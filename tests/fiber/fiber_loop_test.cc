@@ -362,7 +362,7 @@ TEST(FiberLoop, TheMainContextIsInTheExecutionContextOfItsCaller) {
 TEST(FiberLoop, ACallbackIsNotInTheExecutionContextOfAFunctionThatWaits) {
   FiberLoop loop(Unlimited());
   const auto context = FiberExecutionContext::Create();
-  FiberExecutionContext* seen = context.get();
+  FiberExecutionContext* seen = context.Get();
   FiberEvent fired;
   loop.AddTask([&] {
     EnableFiberTimer(CreateFiberTimer(Clock::now(), [&] {
@@ -372,7 +372,7 @@ TEST(FiberLoop, ACallbackIsNotInTheExecutionContextOfAFunctionThatWaits) {
     context->Execute([&] {
       loop.RunInMainContext([&] {
         fired.Wait();
-        EXPECT_EQ(FiberExecutionContext::Current(), context.get());
+        EXPECT_EQ(FiberExecutionContext::Current(), context.Get());
       });
     });
   });

@@ -454,8 +454,8 @@ TEST_P(FiberTest, ARefusedFiberGivesItsExecutionContextBack) {
   auto context = FiberExecutionContext::Create();
   {
     const fiber::RefuseFiberStarts refuse;
-    EXPECT_FALSE(StartFiberDetached({.execution_context = context.get()}, [] {}));
-    EXPECT_FALSE(Fiber::TryStart({.execution_context = context.get()}, [] {}).has_value());
+    EXPECT_FALSE(StartFiberDetached({.execution_context = context.Get()}, [] {}));
+    EXPECT_FALSE(Fiber::TryStart({.execution_context = context.Get()}, [] {}).has_value());
   }
   EXPECT_TRUE(context->HasOneRef());
 }
@@ -538,19 +538,19 @@ TEST_P(FiberTest, AnEmptyBatchIsStarted) { EXPECT_TRUE(BatchStartFiberDetached(s
 TEST_P(FiberTest, AFiberStartedWithAContextRunsInIt) {
   auto context = FiberExecutionContext::Create();
   FiberExecutionContext* seen = nullptr;
-  Fiber({.execution_context = context.get()}, [&] { seen = FiberExecutionContext::Current(); }).Join();
-  EXPECT_EQ(seen, context.get());
+  Fiber({.execution_context = context.Get()}, [&] { seen = FiberExecutionContext::Current(); }).Join();
+  EXPECT_EQ(seen, context.Get());
 }
 
 TEST_P(FiberTest, TheFiberKeepsItsContextAlive) {
   FiberEvent go;
   auto context = FiberExecutionContext::Create();
   bool in_context = false;
-  Fiber fiber({.execution_context = context.get()}, [&] {
+  Fiber fiber({.execution_context = context.Get()}, [&] {
     go.Wait();
     in_context = FiberExecutionContext::Current() != nullptr;
   });
-  context.reset();
+  context.Reset();
   go.Set();
   fiber.Join();
   EXPECT_TRUE(in_context);

@@ -625,9 +625,9 @@ TEST_P(FutureTest, AContinuationRunsInTheContextOfThen) {
   Promise<> promise;
   Future<> inline_one;
   context->Execute([&] {
-    inline_one = promise.GetFuture().Then([&] { EXPECT_EQ(FiberExecutionContext::Current(), context.get()); });
+    inline_one = promise.GetFuture().Then([&] { EXPECT_EQ(FiberExecutionContext::Current(), context.Get()); });
     MakeReadyFuture<>()
-        .Then(FiberExecutor(), [&] { EXPECT_EQ(FiberExecutionContext::Current(), context.get()); })
+        .Then(FiberExecutor(), [&] { EXPECT_EQ(FiberExecutionContext::Current(), context.Get()); })
         .Get();
   });
   EXPECT_EQ(FiberExecutionContext::Current(), nullptr);

@@ -232,7 +232,7 @@ TEST_P(StartExceptions, ABatch) {
   auto context = FiberExecutionContext::Create();
   EachFailureLeavesNothing([&] {
     std::vector<Touchy<200>> batch(5);
-    return BatchStartFiberDetached({.execution_context = context.get()}, std::move(batch));
+    return BatchStartFiberDetached({.execution_context = context.Get()}, std::move(batch));
   });
   EXPECT_EQ(context.UseCount(), 1U);
   EachFailureLeavesNothing([] {

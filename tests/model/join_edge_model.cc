@@ -32,7 +32,7 @@ bool FindsCycle(State* self, State* target) {
   const std::size_t length = LengthOfCycle(self, target);
   if (length == 0) return false;
   const std::vector<base::RefPtr<State>> members = MembersOfCycle(self, length);
-  MODEL_CHECK(members.size() == length && members.front().get() == self, "JE3");
+  MODEL_CHECK(members.size() == length && members.front().Get() == self, "JE3");
   return true;
 }
 

@@ -168,7 +168,7 @@ inline const auto& AnyTimeCalls() {
       AnyTimeCall{"FiberExecutionContext",
                   [] {
                     const auto context = FiberExecutionContext::Create();
-                    CountStart(StartFiberDetached({.execution_context = context.get()}, [] { CountRun(); }));
+                    CountStart(StartFiberDetached({.execution_context = context.Get()}, [] { CountRun(); }));
                   }},
       // timer/fiber_timer.h
       AnyTimeCall{"SetFiberTimer", [] { static_cast<void>(SetFiberTimer(Soon(), [] {})); }},
