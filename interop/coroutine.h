@@ -280,8 +280,8 @@ class [[nodiscard]] CoTask {
 
 // Waits until the awaitable has completed.  Its result, or its exception. Not a cancellation point.
 template <class Awaitable>
-interop::AwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable) {
-  interop::detail::CoResult<interop::AwaitResult<Awaitable>> result;
+interop::detail::AwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable) {
+  interop::detail::CoResult<interop::detail::AwaitResult<Awaitable>> result;
   FiberEvent ended;
   const auto wait = interop::detail::AwaitAttached(std::forward<Awaitable>(awaitable), &result);
   wait.Start(&ended);
@@ -291,7 +291,7 @@ interop::AwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable) {
 
 // The same, until the deadline: std::optional of the result (a pointer for a reference), or bool. A cancellation point.
 template <class Awaitable>
-[[nodiscard]] interop::LimitedAwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable, Deadline deadline) {
+[[nodiscard]] interop::detail::LimitedAwaitResult<Awaitable> AwaitInFiber(Awaitable&& awaitable, Deadline deadline) {
   using Wait = interop::detail::DetachedWait<std::decay_t<Awaitable>>;
   auto shared = std::make_shared<Wait>(std::forward<Awaitable>(awaitable));
   interop::detail::AwaitDetached(shared);

@@ -79,7 +79,7 @@ class ServerUnaryCall final : public ServerCall<grpc::ServerUnaryReactor, Handle
 
 // Runs handler(FiberServerContext&, const Request&, Response*) -> grpc::Status in a fiber. For the generated method, in
 // gRPC's thread, which returns the result. `attributes`: of the fiber (name, stack).
-template <class Request, class Response, ServerHandler<const Request&, Response*> Handler>
+template <class Request, class Response, detail::ServerHandler<const Request&, Response*> Handler>
 [[nodiscard]] grpc::ServerUnaryReactor* ServeUnary(const FiberAttributes& attributes,
                                                    grpc::CallbackServerContext* context, const Request* request,
                                                    Response* response, Handler&& handler) {
@@ -89,7 +89,7 @@ template <class Request, class Response, ServerHandler<const Request&, Response*
   return call;
 }
 
-template <class Request, class Response, ServerHandler<const Request&, Response*> Handler>
+template <class Request, class Response, detail::ServerHandler<const Request&, Response*> Handler>
 [[nodiscard]] grpc::ServerUnaryReactor* ServeUnary(grpc::CallbackServerContext* context, const Request* request,
                                                    Response* response, Handler&& handler) {
   return ServeUnary(FiberAttributes(), context, request, response, std::forward<Handler>(handler));

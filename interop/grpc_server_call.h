@@ -129,12 +129,12 @@ class FiberServerContext {
   CancelScope scope_;
 };
 
+namespace detail {
+
 // What the functions Serve...() take for a handler.
 template <class Handler, class... Arguments>
 concept ServerHandler = std::is_invocable_r_v<grpc::Status, std::add_lvalue_reference_t<std::decay_t<Handler>>,
                                               FiberServerContext&, Arguments...>;
-
-namespace detail {
 
 inline void LogThrown(const char* what) { WEFT_LOG_EVERY_SECOND(ERROR, "a gRPC handler has thrown: ", what); }
 

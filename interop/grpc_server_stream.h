@@ -235,7 +235,7 @@ class BidiStreamCall final : public ServerCall<grpc::ServerBidiReactor<Request, 
 
 // Runs handler(FiberServerContext&, const Request&, FiberServerWriter<Response>&) -> grpc::Status in a fiber; else as
 // ServeUnary.  Response is to be named: ServeServerStream<Answer>(...).
-template <class Response, class Request, ServerHandler<const Request&, FiberServerWriter<Response>&> Handler>
+template <class Response, class Request, detail::ServerHandler<const Request&, FiberServerWriter<Response>&> Handler>
 [[nodiscard]] grpc::ServerWriteReactor<Response>* ServeServerStream(const FiberAttributes& attributes,
                                                                     grpc::CallbackServerContext* context,
                                                                     const Request* request, Handler&& handler) {
@@ -245,7 +245,7 @@ template <class Response, class Request, ServerHandler<const Request&, FiberServ
   return call;
 }
 
-template <class Response, class Request, ServerHandler<const Request&, FiberServerWriter<Response>&> Handler>
+template <class Response, class Request, detail::ServerHandler<const Request&, FiberServerWriter<Response>&> Handler>
 [[nodiscard]] grpc::ServerWriteReactor<Response>* ServeServerStream(grpc::CallbackServerContext* context,
                                                                     const Request* request, Handler&& handler) {
   return ServeServerStream<Response>(FiberAttributes(), context, request, std::forward<Handler>(handler));
@@ -253,7 +253,7 @@ template <class Response, class Request, ServerHandler<const Request&, FiberServ
 
 // Runs handler(FiberServerContext&, FiberServerReader<Request>&, Response*) -> grpc::Status in a fiber; else as
 // ServeUnary.  Request is to be named: ServeClientStream<Ask>(...).
-template <class Request, class Response, ServerHandler<FiberServerReader<Request>&, Response*> Handler>
+template <class Request, class Response, detail::ServerHandler<FiberServerReader<Request>&, Response*> Handler>
 [[nodiscard]] grpc::ServerReadReactor<Request>* ServeClientStream(const FiberAttributes& attributes,
                                                                   grpc::CallbackServerContext* context,
                                                                   Response* response, Handler&& handler) {
@@ -263,7 +263,7 @@ template <class Request, class Response, ServerHandler<FiberServerReader<Request
   return call;
 }
 
-template <class Request, class Response, ServerHandler<FiberServerReader<Request>&, Response*> Handler>
+template <class Request, class Response, detail::ServerHandler<FiberServerReader<Request>&, Response*> Handler>
 [[nodiscard]] grpc::ServerReadReactor<Request>* ServeClientStream(grpc::CallbackServerContext* context,
                                                                   Response* response, Handler&& handler) {
   return ServeClientStream<Request>(FiberAttributes(), context, response, std::forward<Handler>(handler));
@@ -272,7 +272,7 @@ template <class Request, class Response, ServerHandler<FiberServerReader<Request
 // Runs handler(FiberServerContext&, FiberServerReader<Request>&, FiberServerWriter<Response>&) -> grpc::Status in a
 // fiber; else as ServeUnary.  Both are to be named: ServeBidiStream<Ask, Answer>(...).
 template <class Request, class Response,
-          ServerHandler<FiberServerReader<Request>&, FiberServerWriter<Response>&> Handler>
+          detail::ServerHandler<FiberServerReader<Request>&, FiberServerWriter<Response>&> Handler>
 [[nodiscard]] grpc::ServerBidiReactor<Request, Response>* ServeBidiStream(const FiberAttributes& attributes,
                                                                           grpc::CallbackServerContext* context,
                                                                           Handler&& handler) {
@@ -283,7 +283,7 @@ template <class Request, class Response,
 }
 
 template <class Request, class Response,
-          ServerHandler<FiberServerReader<Request>&, FiberServerWriter<Response>&> Handler>
+          detail::ServerHandler<FiberServerReader<Request>&, FiberServerWriter<Response>&> Handler>
 [[nodiscard]] grpc::ServerBidiReactor<Request, Response>* ServeBidiStream(grpc::CallbackServerContext* context,
                                                                           Handler&& handler) {
   return ServeBidiStream<Request, Response>(FiberAttributes(), context, std::forward<Handler>(handler));

@@ -72,7 +72,7 @@ inline io::RequestHandler Http2OverTls(Http2Server* server, const TlsContext& co
                                        Http2OverTlsOptions options = {}) {
   using Kept = std::shared_ptr<Http2TlsConnection>;
   const std::chrono::milliseconds idle_timeout = server->options().idle_timeout;
-  const std::chrono::milliseconds first_wait = io::ShorterLimit(options.handshake_timeout, idle_timeout);
+  const std::chrono::milliseconds first_wait = io::detail::ShorterLimit(options.handshake_timeout, idle_timeout);
   io::RequestHandler handler(
       [server, context, options = std::move(options)](io::TcpConnection& connection) {
         std::any& state = connection.state();

@@ -46,14 +46,14 @@ namespace weft::io {
 
 class FdSlot;
 
+namespace detail {
+
 // The slots of sockets; nullptr: it was never open.
 struct SelectAccess {
   static FdSlot* SlotOf(const TcpStream& stream) noexcept { return stream.descriptor_.slot_; }
   static FdSlot* SlotOf(const TcpListener& listener) noexcept { return listener.descriptor_.slot_; }
   static FdSlot* SlotOf(const UdpSocket& socket) noexcept { return socket.descriptor_.slot_; }
 };
-
-namespace detail {
 
 enum class Readiness : std::uint8_t { kReadable, kWritable };
 
@@ -106,23 +106,23 @@ struct OnFdSpec {
 
 template <class F = synchronization::DoNothing>
 auto OnReadable(TcpStream& stream, F then = {}) {
-  return detail::OnSlotSpec<F>{SelectAccess::SlotOf(stream), detail::Readiness::kReadable, std::move(then)};
+  return detail::OnSlotSpec<F>{detail::SelectAccess::SlotOf(stream), detail::Readiness::kReadable, std::move(then)};
 }
 template <class F = synchronization::DoNothing>
 auto OnReadable(TcpListener& listener, F then = {}) {
-  return detail::OnSlotSpec<F>{SelectAccess::SlotOf(listener), detail::Readiness::kReadable, std::move(then)};
+  return detail::OnSlotSpec<F>{detail::SelectAccess::SlotOf(listener), detail::Readiness::kReadable, std::move(then)};
 }
 template <class F = synchronization::DoNothing>
 auto OnReadable(UdpSocket& socket, F then = {}) {
-  return detail::OnSlotSpec<F>{SelectAccess::SlotOf(socket), detail::Readiness::kReadable, std::move(then)};
+  return detail::OnSlotSpec<F>{detail::SelectAccess::SlotOf(socket), detail::Readiness::kReadable, std::move(then)};
 }
 template <class F = synchronization::DoNothing>
 auto OnWritable(TcpStream& stream, F then = {}) {
-  return detail::OnSlotSpec<F>{SelectAccess::SlotOf(stream), detail::Readiness::kWritable, std::move(then)};
+  return detail::OnSlotSpec<F>{detail::SelectAccess::SlotOf(stream), detail::Readiness::kWritable, std::move(then)};
 }
 template <class F = synchronization::DoNothing>
 auto OnWritable(UdpSocket& socket, F then = {}) {
-  return detail::OnSlotSpec<F>{SelectAccess::SlotOf(socket), detail::Readiness::kWritable, std::move(then)};
+  return detail::OnSlotSpec<F>{detail::SelectAccess::SlotOf(socket), detail::Readiness::kWritable, std::move(then)};
 }
 template <class F = synchronization::DoNothing>
 auto OnFd(int fd, short events, F then = {}) {

@@ -81,7 +81,7 @@ class TcpListener {
   int fd() const { return descriptor_.fd(); }
 
  private:
-  friend struct SelectAccess;
+  friend struct detail::SelectAccess;
 
   void Take(Descriptor socket, std::unique_ptr<SocketFile> file, bool shared, std::uint32_t forks_before);
   bool MayBeShared() const;

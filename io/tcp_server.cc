@@ -71,8 +71,8 @@ TcpServer::TcpServer(TcpListener listener, Served served, RequestHandler handler
     return timeout.count() > 0 ? timeout : options_.read_timeout;
   };
   shared_.first_request_timeout =
-      ShorterLimit(or_read_timeout(options_.first_request_timeout), handler.longest_first_wait_);
-  shared_.idle_timeout = ShorterLimit(or_read_timeout(options_.idle_timeout), handler.longest_wait_);
+      detail::ShorterLimit(or_read_timeout(options_.first_request_timeout), handler.longest_first_wait_);
+  shared_.idle_timeout = detail::ShorterLimit(or_read_timeout(options_.idle_timeout), handler.longest_wait_);
 }
 
 TcpServer::TcpServer(TcpListener listener, RequestHandler handler, Options options)

@@ -110,10 +110,12 @@ namespace weft::io {
 
 enum class AfterRequest : std::uint8_t { kWaitForNext, kClose };
 
+namespace detail {
 // Of two time limits, of which 0 is none.
 constexpr std::chrono::milliseconds ShorterLimit(std::chrono::milliseconds a, std::chrono::milliseconds b) noexcept {
   return a.count() > 0 && b.count() > 0 ? std::min(a, b) : std::max(a, b);
 }
+}  // namespace detail
 
 // Explicit, because a lambda that returns something would do as a ConnectionHandler, too.
 class RequestHandler {

@@ -125,7 +125,7 @@ class TcpStream {
 
  private:
   friend class CancelOnHangup;
-  friend struct SelectAccess;
+  friend struct detail::SelectAccess;
   friend class TcpConnection;
   friend class TcpServer;
   friend IoResult SendFile(TcpStream* stream, int file, off_t offset, std::size_t size, Deadline deadline);

@@ -79,7 +79,7 @@ class UdpSocket {
   int fd() const { return descriptor_.fd(); }
 
  private:
-  friend struct SelectAccess;
+  friend struct detail::SelectAccess;
 
   void RemoveFile() const;  // before the socket is closed
 

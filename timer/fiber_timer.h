@@ -48,29 +48,31 @@
 
 namespace weft {
 
+namespace fiber_timer_internal {
 template <class F>
-concept FiberTimerCallback = std::is_constructible_v<std::decay_t<F>, F> &&
+concept Callback = std::is_constructible_v<std::decay_t<F>, F> &&
     (std::invocable<std::decay_t<F>&> || std::invocable<std::decay_t<F>&, std::uint64_t>);
+}  // namespace fiber_timer_internal
 
 // Calls `callback` once in a new fiber. Returns the id. 0: no memory, or the runtime stops; `callback` is destroyed.
-template <FiberTimerCallback F>
+template <fiber_timer_internal::Callback F>
 std::uint64_t SetFiberTimer(Deadline at, F&& callback);
 
 // The same again after each interval, which is above zero.
-template <class Rep, class Period, FiberTimerCallback F>
+template <class Rep, class Period, fiber_timer_internal::Callback F>
 std::uint64_t SetFiberTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback);
 
 // As SetFiberTimer, for timers that will not be killed. False: refused.
-template <FiberTimerCallback F>
+template <fiber_timer_internal::Callback F>
 bool SetFiberDetachedTimer(Deadline at, F&& callback);
-template <class Rep, class Period, FiberTimerCallback F>
+template <class Rep, class Period, fiber_timer_internal::Callback F>
 bool SetFiberDetachedTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback);
 
 // A timer whose callback runs on the timer thread. It does nothing before EnableFiberTimer(id), so that the id can be
 // stored where the callback finds it.
-template <FiberTimerCallback F>
+template <fiber_timer_internal::Callback F>
 [[nodiscard]] std::uint64_t CreateFiberTimer(Deadline at, F&& callback);
-template <class Rep, class Period, FiberTimerCallback F>
+template <class Rep, class Period, fiber_timer_internal::Callback F>
 [[nodiscard]] std::uint64_t CreateFiberTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback);
 
 // Does nothing if the timer is enabled already, or has ended.
@@ -172,40 +174,40 @@ timer::CallbackTimerOptions Periodic(const char* function, Deadline at, std::chr
 
 }  // namespace fiber_timer_internal
 
-template <FiberTimerCallback F>
+template <fiber_timer_internal::Callback F>
 std::uint64_t SetFiberTimer(Deadline at, F&& callback) {
   return fiber_timer_internal::Make(&timer::SetCallbackTimer, fiber_timer_internal::Once("SetFiberTimer", at),
                                     std::forward<F>(callback));
 }
 
-template <class Rep, class Period, FiberTimerCallback F>
+template <class Rep, class Period, fiber_timer_internal::Callback F>
 std::uint64_t SetFiberTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback) {
   return fiber_timer_internal::Make(&timer::SetCallbackTimer,
                                     fiber_timer_internal::Periodic("SetFiberTimer", at, interval),
                                     std::forward<F>(callback));
 }
 
-template <FiberTimerCallback F>
+template <fiber_timer_internal::Callback F>
 bool SetFiberDetachedTimer(Deadline at, F&& callback) {
   return fiber_timer_internal::Make(&timer::SetCallbackTimer, fiber_timer_internal::Once("SetFiberDetachedTimer", at),
                                     std::forward<F>(callback)) != 0;
 }
 
-template <class Rep, class Period, FiberTimerCallback F>
+template <class Rep, class Period, fiber_timer_internal::Callback F>
 bool SetFiberDetachedTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback) {
   return fiber_timer_internal::Make(&timer::SetCallbackTimer,
                                     fiber_timer_internal::Periodic("SetFiberDetachedTimer", at, interval),
                                     std::forward<F>(callback)) != 0;
 }
 
-template <FiberTimerCallback F>
+template <fiber_timer_internal::Callback F>
 std::uint64_t CreateFiberTimer(Deadline at, F&& callback) {
   timer::CallbackTimerOptions options = fiber_timer_internal::Once("CreateFiberTimer", at);
   options.on_timer_thread = true;
   return fiber_timer_internal::Make(&timer::CreateCallbackTimer, options, std::forward<F>(callback));
 }
 
-template <class Rep, class Period, FiberTimerCallback F>
+template <class Rep, class Period, fiber_timer_internal::Callback F>
 std::uint64_t CreateFiberTimer(Deadline at, std::chrono::duration<Rep, Period> interval, F&& callback) {
   timer::CallbackTimerOptions options = fiber_timer_internal::Periodic("CreateFiberTimer", at, interval);
   options.on_timer_thread = true;

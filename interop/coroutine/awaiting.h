@@ -74,10 +74,8 @@ decltype(auto) AwaiterOf(Awaitable&& awaitable) {
 template <class T>
 using KeptResult = std::conditional_t<std::is_lvalue_reference_v<T>, T, std::remove_cvref_t<T>>;
 
-}  // namespace detail
-
 template <class Awaitable>
-using AwaitResult = detail::KeptResult<decltype(detail::AwaiterOf(std::declval<Awaitable>()).await_resume())>;
+using AwaitResult = KeptResult<decltype(AwaiterOf(std::declval<Awaitable>()).await_resume())>;
 
 // Of a call that may be late.
 template <class Awaitable>
@@ -85,8 +83,6 @@ using LimitedAwaitResult = std::conditional_t<
     std::is_void_v<AwaitResult<Awaitable>>, bool,
     std::optional<std::conditional_t<std::is_lvalue_reference_v<AwaitResult<Awaitable>>,
                                      std::remove_reference_t<AwaitResult<Awaitable>>*, AwaitResult<Awaitable>>>>;
-
-namespace detail {
 
 // A result or an exception, set once and taken once.
 template <class T>

@@ -392,7 +392,8 @@ io::RequestHandler Http2Server::ForTcpServer() {
   };
   io::RequestHandler handler([=](io::TcpConnection& connection) { return connection_of(connection).Serve(); },
                              [=](io::TcpConnection& connection) { connection_of(connection).SayGoodbye(); });
-  handler.SetLongestWaits(io::ShorterLimit(options_.settings_timeout, options_.idle_timeout), options_.idle_timeout);
+  handler.SetLongestWaits(io::detail::ShorterLimit(options_.settings_timeout, options_.idle_timeout),
+                          options_.idle_timeout);
   return handler;
 }
 

@@ -31,7 +31,9 @@ namespace weft::io {
 
 class FdSlot;
 class HangupWatch;
+namespace detail {
 struct SelectAccess;  // io/select_sockets.h
+}
 
 class Descriptor {
  public:
@@ -94,7 +96,7 @@ class Descriptor {
   void ExpectShortReads() noexcept;
 
  private:
-  friend struct SelectAccess;
+  friend struct detail::SelectAccess;
   using SystemCall = ssize_t (*)(void* call, int fd);
 
   // A function of its own, also where the linker optimises, so that errno is that of the thread that makes the call.

@@ -26,8 +26,8 @@ PUBLIC_NAMES = {"base::RefPtr": "base/ref_ptr.h", "base::RefCounted": "base/ref_
                 "base::UniqueFunction": "base/unique_function.h"}
 
 # Where a public declaration names one nevertheless: a concept constrains a template, and no user names it.
-# LimitedResult<F> is a bool or a std::optional, as F returns.
-# KeptOf<R> is R, or std::monostate for void.
+# LimitedResult<F>, OptionalResult<F> and LimitedAwaitResult<A> are a bool or a std::optional, as F returns or A gives.
+# ResultOf<F> and AwaitResult<A> are that itself; KeptOf<R> is R, or std::monostate for void.
 # ClientStream is a private base.
 EXCEPTIONS = {"fiber/async.h": {"detail::FiberProcedure"},
               "fiber/collect.h": {"detail::CallableRange", "detail::ForwardRange", "detail::IteratorOf", "detail::KeptOf"},
@@ -36,10 +36,15 @@ EXCEPTIONS = {"fiber/async.h": {"detail::FiberProcedure"},
               "fiber/fiber_task.h": {"detail::StartProcedure"},
               "fiber/select_tasks.h": {"detail::AwaitedRange", "detail::WaitAnyArguments",
                                  "synchronization::DoNothing"},  # the last is a default, as below
+              "sync/cancel_scope.h": {"synchronization::OptionalResult", "synchronization::ResultOf"},
               "sync/select.h": {"synchronization::DoNothing"},
               "io/select_sockets.h": {"synchronization::DoNothing"},
               "io/fiber_blocking.h": {"detail::LimitedResult"},
-              "interop/grpc_client.h": {"detail::ClientStream"}}
+              "interop/coroutine.h": {"detail::AwaitResult", "detail::LimitedAwaitResult"},
+              "interop/grpc_client.h": {"detail::ClientStream"},
+              "interop/grpc_server.h": {"detail::ServerHandler"},
+              "interop/grpc_server_stream.h": {"detail::ServerHandler"},
+              "timer/fiber_timer.h": {"fiber_timer_internal::Callback"}}
 
 
 def layers():

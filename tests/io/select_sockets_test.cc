@@ -458,7 +458,7 @@ TEST_P(IoSelectTest, ASocketIsClosedThoughAHintCameBefore) {
   InFiber([] {
     for (int i = 0; i < 12; ++i) {  // The first case is another one each time.
       Pair pair = ConnectedPair();
-      FdSlot* const slot = SelectAccess::SlotOf(pair.server);
+      FdSlot* const slot = detail::SelectAccess::SlotOf(pair.server);
       synchronization::Selection selection;
       detail::SlotCase hinted(&selection, slot, detail::Readiness::kReadable);
       TakeAnItemBehindAHint(&selection, &hinted, [&] {
