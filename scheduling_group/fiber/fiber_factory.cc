@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "weft/scheduling_group/fiber/cancel_lock.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
@@ -17,13 +16,6 @@ namespace {
 bool IsPlain(const StartOptions& options) {
   return (reinterpret_cast<std::uintptr_t>(options.name) | reinterpret_cast<std::uintptr_t>(options.execution_context) |
           reinterpret_cast<std::uintptr_t>(options.owner) | options.stack_size | options.guard_size) == 0;
-}
-
-void EnterFirstScope(FiberEntity* fiber, synchronization::CancelNode* scope) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-  // Locked: somebody may still look for the fiber that had the entity before (sync/cancel/cancel_node.h, CN4).
-  LockAsOwner(&fiber->cancel_word);
-  fiber->innermost_if_scoped = scope;
-  UnlockAsOwner(&fiber->cancel_word, CancelWord::kScoped);
 }
 
 }  // namespace
@@ -43,7 +35,10 @@ FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options) 
     return nullptr;
   }
   // After SetOptions(): whoever finds the fiber in a scope finds its owner (JS4 in fiber/start/join_state.h).
-  if (options.scope != nullptr) EnterFirstScope(fiber, options.scope);
+  if (options.scope != nullptr) {
+    fiber->innermost_if_scoped = options.scope;
+    fiber->cancel_word.BeginScoped();
+  }
   return fiber;
 }
 
