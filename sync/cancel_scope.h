@@ -90,7 +90,8 @@ class CancelScope {
   // that. Throws what else f throws; FiberCancelled, too, if a scope around this one was cancelled when it was thrown.
   template <class F>
   bool Run(F&& f) {
-    return RunBody([](void* body) { (*static_cast<std::remove_reference_t<F>*>(body))(); }, std::addressof(f));
+    auto call = [&f] { f(); };  // Also of a const object, and of a function.
+    return RunBody([](void* body) { (*static_cast<decltype(call)*>(body))(); }, &call);
   }
 
   // Also before Run(), which then begins cancelled. For good. False: it was cancelled already.

@@ -130,6 +130,14 @@ bool HasInChain(const FiberEntity* fiber, const CancelNode* wanted) noexcept {
   return node == wanted && node != nullptr;
 }
 
+// The fiber unlocks its word, with these bits from now on. If it waits, it does so in a yield hook, which comes after the
+// wait's own look at kPending; a walk that found the bit set, or a shield in its way, has left the wait to the fiber.
+void UnlockOwn(FiberEntity* fiber, std::uint8_t bits) noexcept WEFT_RELEASE(fiber->cancel_word) {
+  fiber->cancel_word.Unlock(bits);
+  if (WEFT_LIKELY((bits & CancelWord::kPending) == 0)) return;
+  if (fiber->current_wait.load(std::memory_order_relaxed) != nullptr) EndPendingWait(fiber);
+}
+
 }  // namespace
 
 void EnterScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
@@ -151,7 +159,7 @@ void LeaveScope(FiberEntity* fiber, CancelNode* node) noexcept WEFT_NO_THREAD_SA
   WEFT_CHECK(fiber->innermost_scope() == node, "CancelScope: scopes are left in another order than they were entered");
   fiber->innermost_if_scoped = node->parent;
   node->owner.store(nullptr, std::memory_order_relaxed);  // A walk that still sees us asks the chain, under the lock.
-  fiber->cancel_word.Unlock(BitsOutside(fiber, node));
+  UnlockOwn(fiber, BitsOutside(fiber, node));
 }
 
 const CancelNode* FindCause(const FiberEntity* fiber) noexcept {
@@ -239,7 +247,7 @@ namespace {
 
 // Under the lock of the fiber's word: sets kPending, if its chain says so, and takes the wait that ends by it.
 TakenWait Interrupt(FiberEntity* fiber) noexcept WEFT_REQUIRES(fiber->cancel_word) {
-  // Pending already: whoever set it has had its look at the wait, or the fiber sees it by program order.
+  // Pending already: whoever set it has had its look at the wait, or the fiber sees it by program order (UnlockOwn()).
   if (fiber->cancel_word.pending()) return {};
   if ((BitsOf(fiber, fiber->innermost_scope()) & CancelWord::kPending) == 0) return {};
   fiber->cancel_word.Add(CancelWord::kPending);
@@ -463,7 +471,7 @@ bool SetDeadline(FiberEntity* fiber, CancelNode* node, Deadline deadline) noexce
     return true;
   }
   fiber->cancel_word.lock();
-  fiber->cancel_word.Unlock(BitsOf(fiber, fiber->innermost_scope()));
+  UnlockOwn(fiber, BitsOf(fiber, fiber->innermost_scope()));
   if (!deadline.is_none() && !is_told && HasChildren(fiber, node)) Deliver(node, Walk::kTime);
   return false;
 }
@@ -471,7 +479,7 @@ bool SetDeadline(FiberEntity* fiber, CancelNode* node, Deadline deadline) noexce
 void SetCoversOwner(FiberEntity* fiber, CancelNode* node, bool covers) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   fiber->cancel_word.lock();
   node->covers_owner.store(covers, std::memory_order_relaxed);  // As in VisitScopes().
-  fiber->cancel_word.Unlock(BitsOf(fiber, fiber->innermost_if_scoped));
+  UnlockOwn(fiber, BitsOf(fiber, fiber->innermost_if_scoped));
   if (!covers || fiber->innermost_scope() == node) return;
   // What is inside of the owner's further scopes is below the node from now on, and no walk has come there.
   if (HasDeadline(node)) Deliver(node, Walk::kTime);

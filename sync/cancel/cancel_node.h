@@ -160,15 +160,16 @@ void InheritCancellation(FiberEntity* fiber) noexcept;
 
 // --- By anybody ---
 
-// Any fiber and any thread, also a timer's; may wait for other cancellations below the node, but does not switch. The
-// node stays meanwhile. False: it was cancelled before.
+// Any fiber and any thread, also a timer's; may wait for other cancellations around and below the node, but does not
+// switch. The node stays meanwhile. False: it was cancelled before.
 bool Cancel(CancelNode* node, CancelReason reason = CancelReason::kCancelled) noexcept;
-// Several, with one HeavyFence.
+// Several, with at most one HeavyFence.
 void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason) noexcept;
 // A node that goes away under `lock`, and is null from then on.
 bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept;
 
-// The owner's next cancellation point, or the wait it is in, throws `exception`, once. It replaces one not yet thrown.
+// The scope has been entered. The owner's next cancellation point, or the wait it is in, throws `exception`, once. It
+// replaces one not yet thrown.
 void Inject(CancelNode* node, std::exception_ptr exception) noexcept;
 
 #ifdef WEFT_MODEL_CHECK

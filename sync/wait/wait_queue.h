@@ -154,7 +154,8 @@ class Waiter : public WaitNode {
 //   SW2  While a canceller that has read current_wait under the lock uses the waiter or its primitive, Await() does not
 //        return: the canceller did not read null, so the waiter's second fence comes after the canceller's. Hence it
 //        sees kPending, and waits for the lock. So it is for EndPendingWait(), which has no fence: that of the
-//        canceller who set kPending happened before, by the lock.
+//        canceller who set kPending happened before, by the lock. (Where the fiber set it, or its spawner, the fiber
+//        begins no wait in a place, or is still in that wait itself.)
 class SoleWaiter {
  public:
   enum class Result : std::uint8_t { kNotPublished, kNotified, kInterrupted };

@@ -597,7 +597,7 @@ TEST(CancelModel, AChildThatEndsMeanwhile) {
 
 // CN6: two walks in one tree, one of which begins below the other; a slot names a fiber that has gone elsewhere.
 TEST(CancelModel, TwoWalksDoNotWaitForEachOther) {
-  Explore({.name = "cancel: two walks", .preemptions = 2, .weak_choices = 0}, [](model::Scenario&, FiberWorld& world) {
+  Explore({.name = "cancel: two walks", .preemptions = 1, .weak_choices = 0}, [](model::Scenario&, FiberWorld& world) {
     auto* outer = new CancelNode;
     auto* family = new Family;
     auto* next = new CancelNode;  // As of the next fiber with the child's entity.
