@@ -60,6 +60,10 @@ struct FiberAttributes {
 
   // Refuse the start while the runtime is overloaded (fiber_limiter.h). If any group will do, one that is not is taken.
   bool refuse_if_overloaded = false;
+
+  // 0 to 7, for a scheduling policy of your own, which may read it (docs/how-to/run-urgent-fibers-first.md). Weft's
+  // policies ignore it. Fibers that the fiber starts do not inherit it.
+  unsigned priority = 0;
 };
 
 }  // namespace weft

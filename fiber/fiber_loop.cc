@@ -59,7 +59,7 @@ class FiberLoop::Impl final : public LoopCore {
 
  private:
   static StartOptions StackOptionsOf(const char* caller, const FiberAttributes& attributes) {
-    fiber::detail::CheckStackSizes(caller, attributes);
+    fiber::detail::CheckAttributes(caller, attributes);
     StartOptions options;
     options.stack_size = attributes.stack_size;
     options.guard_size = attributes.stack_guard_size;

@@ -13,6 +13,11 @@
 //   SP3  The same as SP1 of HasStealable(), for fibers that Steal() can bring (RS3 in wake_and_steal.h).
 //
 // Each fiber pushed is handed out exactly once, whatever function does it.
+//
+// From the push until the fiber is handed out, a policy may read its priority() (of its FiberAttributes, 0 to
+// FiberEntity::kMaxPriority; Weft's policies ignore it) and group_local(), and link it by `next`. After that the fiber
+// is another thread's. Callers may hold spin locks: a policy allocates nothing, and its own lock is the last one taken.
+// An example: examples/priority_policy.
 #ifndef WEFT_SCHEDULING_GROUP_SCHEDULING_POLICY_H_
 #define WEFT_SCHEDULING_GROUP_SCHEDULING_POLICY_H_
 

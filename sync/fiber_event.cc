@@ -43,9 +43,9 @@ struct FiberEvent::SolePlace {
     std::uintptr_t found = word.load(std::memory_order_relaxed);
     do {
       if ((found & ~kQueued) != 0) return false;
-      // release: the waiter. Pairs with the acquires in Set(), SetSlow() and Withdraw().
+      // release: the waiter. Pairs with the acquires in Set(), SetSlow() and Withdraw(). seq_cst: SW1.
     } while (!word.compare_exchange_weak(found, found | reinterpret_cast<std::uintptr_t>(self),
-                                         std::memory_order_release, std::memory_order_relaxed));
+                                         std::memory_order_seq_cst, std::memory_order_relaxed));
     return true;
   }
   static bool Withdraw(SoleWaiter* self, void* event) noexcept {

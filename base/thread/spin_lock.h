@@ -21,13 +21,13 @@
 // Any thread. Under a SpinLock: no user code, no allocation, no log line, no switch.
 //
 // Lock order: all are leaves, no two are held at once, but for a cancellation, which holds several in the order of
-// sync/cancel/cancel_node.h: the lock of cancellations (sync/cancel/cancel_node.cc), a scope handle's
-// (sync/cancel_scope.cc), those of tables of children (sync/cancel/child_table.h), and last a primitive's queue lock or
-// the queue of a loop group. Leaves, by their files: sync/wait/wait_queue.h, fiber_mutex.h, fiber_shared_mutex.h;
-// timer/queue/timer_shard.h; scheduling_group/policy/policy_loop.h, group_stacks.h, run_queue.h,
-// ready_waits.h (only tried), slice_monitor.h, node_arena.h, node_arena.cc, entity_pool.cc, worker_slot.h;
-// context/stack/stack_pool.h, stack_registry.cc; io/reactor/fd_slot.cc, blocking_pool.h, tcp_server.h,
-// circuit_breaker.cc; fiber/runtime/blocking_limits.cc. tests/invariant_labels_test.py finds a lock that is not here.
+// sync/cancel/cancel_node.h: a scope handle's (sync/cancel_scope.cc), those of tables of children
+// (sync/cancel/child_table.h), and last a primitive's queue lock or the queue of a loop group.
+// Leaves, by their files: sync/wait/wait_queue.h, fiber_mutex.h, fiber_shared_mutex.h; timer/queue/timer_shard.h;
+// scheduling_group/policy/policy_loop.h, group_stacks.h, run_queue.h, ready_waits.h (only tried), slice_monitor.h,
+// node_arena.h, node_arena.cc, entity_pool.cc, worker_slot.h; context/stack/stack_pool.h, stack_registry.cc;
+// io/reactor/fd_slot.cc, blocking_pool.h, tcp_server.h, circuit_breaker.cc; fiber/runtime/blocking_limits.cc.
+// tests/invariant_labels_test.py finds a lock that is not here.
 //
 // Rejected: sched_yield() instead of the sleep (docs/decisions/004). A "somebody sleeps" mark in the word, so that
 // unlock() wakes the sleeper: unlock() must then read the word that lock() has just exchanged, and waits for the

@@ -14,7 +14,10 @@
 //                      scope itself.
 // BM_SetDeadline:      the deadline of a scope with so many waiting children is moved.
 // BM_Cancel:           a scope with `fibers` waiting fibers is cancelled, until all have ended: time per scope.
+// BM_CancelAWait:      a CancelScope is cancelled in which a fiber waits, until the fiber has left it. throws:0: the wait
+//                      returns that it was cancelled, as calls of io do; throws:1: it throws FiberCancelled.
 
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -25,6 +28,7 @@
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/sync/select.h"
+#include "weft/sync/wait/wait_queue.h"
 
 namespace {
 
@@ -185,11 +189,37 @@ void BM_Cancel(benchmark::State& state) {
   });
 }
 
+void BM_CancelAWait(benchmark::State& state) {
+  const bool throws = state.range(1) != 0;
+  BenchmarkRuntime runtime(state.range(0));
+  runtime.RunInside([&] {
+    for (auto _ : state) {
+      FiberEvent never;
+      FiberEvent left;
+      CancelScope scope;
+      weft::bench::MustStart([&] {
+        static_cast<void>(scope.Run([&] {
+          if (throws) return never.Wait();
+          using weft::synchronization::WaitAccess;
+          static_cast<void>(WaitAccess::Wait(never, {}, weft::synchronization::Interruptible::kYes));
+        }));
+        left.Set();
+      });
+      for (int i = 0; i < 3; ++i) weft::FiberYield();
+      const auto begin = std::chrono::steady_clock::now();
+      scope.Cancel();
+      left.Wait();
+      state.SetIterationTime(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+  });
+}
+
 BENCHMARK(BM_PingPong)->ArgNames({"workers", "in_scope"})->ArgsProduct({{1, 2}, {0, 1}})->UseRealTime();
 BENCHMARK(BM_SpawnAndWait)->ArgNames({"workers", "how"})->ArgsProduct({{1, 2}, {0, 1, 2}})->UseRealTime();
 BENCHMARK(BM_Select)->ArgNames({"workers", "how"})->ArgsProduct({{1, 2}, {0, 1}})->UseRealTime();
 BENCHMARK(BM_CancelAfter)->ArgNames({"outer", "what"})->ArgsProduct({{0, 1, 4, 16}, {0, 1, 2}})->UseRealTime();
 BENCHMARK(BM_SetDeadline)->ArgName("children")->Arg(0)->Arg(1)->Arg(100)->UseRealTime();
+BENCHMARK(BM_CancelAWait)->ArgNames({"workers", "throws"})->ArgsProduct({{1, 2}, {0, 1}})->UseManualTime();
 BENCHMARK(BM_Cancel)->ArgNames({"workers", "fibers"})->ArgsProduct({{1, 2}, {1, 100}})->UseRealTime();
 
 }  // namespace

@@ -72,7 +72,7 @@ LoopGroup* BorrowGroup(const FiberLoopOptions& options) {
   CheckNotInFiber("FiberLoop");
   EnsureRuntimeHooks();
   scheduling_group::UseHeavyFenceForReadSections();
-  CheckStackSizes("FiberLoop", {.stack_size = options.stack_size, .stack_guard_size = options.stack_guard_size});
+  CheckAttributes("FiberLoop", {.stack_size = options.stack_size, .stack_guard_size = options.stack_guard_size});
   scheduling_group::GroupOptions group;
   group.stack_size = options.stack_size != 0 ? options.stack_size : kStackSize;
   group.guard_size = options.stack_guard_size != 0 ? options.stack_guard_size : kGuardSize;

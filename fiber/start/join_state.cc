@@ -9,7 +9,6 @@
 
 #include "weft/base/report/check.h"
 #include "weft/fiber/start/scope_core.h"
-#include "weft/scheduling_group/fiber/cancel_lock.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/group/group_registry.h"
@@ -40,10 +39,9 @@ std::string JoinState::Describe() const { return scheduling_group::DescribeFiber
 base::RefPtr<JoinState> JoinState::Find(FiberEntity* fiber,
                                         std::uint64_t wanted_id) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   base::RefPtr<JoinState> found;
-  const scheduling_group::CancellerSection section;
   fiber->cancel_word.lock();
-  // A fiber outside of scopes may be one that is being made, whose owner is not to be read.
-  if (fiber->id() == wanted_id && fiber->innermost_scope() != nullptr) {
+  // A fiber outside of scopes may be one that is being made, whose owner and id are not to be read.
+  if (fiber->innermost_scope() != nullptr && fiber->id() == wanted_id) {
     JoinState* const state = OfFiber(fiber);
     // acquire: its id. Pairs with the release in OnMade(). Before that it cannot be cancelled yet.
     if (state != nullptr && state->scope.owner.load(std::memory_order_acquire) == fiber) {
@@ -119,9 +117,8 @@ void JoinState::CheckNoCycle(JoinState* of_caller) noexcept {
 bool JoinState::WillBeInterrupted() const noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
   // acquire: the fiber. Pairs with the release in OnMade().
   FiberEntity* const fiber = scope.owner.load(std::memory_order_acquire);
-  const scheduling_group::CancellerSection section;
   fiber->cancel_word.lock();
-  const bool will_be = fiber->id() != id || fiber->innermost_scope() == nullptr ||
+  const bool will_be = fiber->innermost_scope() == nullptr || fiber->id() != id ||
                        synchronization::IsToBeInterrupted(fiber) || !synchronization::EarliestDeadline(fiber).is_none();
   fiber->cancel_word.unlock();
   return will_be;

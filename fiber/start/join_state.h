@@ -25,7 +25,7 @@
 //        or has a deadline, and its edges are still there then: only a cancellation to come could end it.
 //   JS4  Find(): under the lock of the fiber's cancel word, a fiber that has the wanted id and is in a scope is that
 //        fiber, and still has its reference to its JoinState. It enters its first scope after it has its id, and leaves
-//        the last before it gives up the reference, both under that lock (AllocateFiber(), LeaveAllScopes()).
+//        the last before it gives up the reference, under that lock (LeaveAllScopes()). scoped() acquires the former.
 //   JE1  Of the fibers of a cycle, at least one finds it. Set() is sequentially consistent, and so are the loads of
 //        LengthOfCycle(), which follow it: a fiber that misses an edge comes before the Set() of that edge in their one
 //        order, so each fiber of a cycle that nobody has found would come before another one of it.

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <span>
 #include <vector>
@@ -106,7 +107,7 @@ bool WantsAnyGroup(std::size_t wanted) {
 
 }  // namespace
 
-void CheckStackSizes(const char* caller, const FiberAttributes& attributes) {
+void CheckAttributes(const char* caller, const FiberAttributes& attributes) {
   WEFT_CHECK(attributes.stack_size == 0 || attributes.stack_size >= kMinStackSize, caller, ": a stack of ",
              attributes.stack_size, " bytes is too small, ", kMinStackSize, " is the least");
   WEFT_CHECK(attributes.stack_size <= kMaxStackSize, caller, ": a stack of ", attributes.stack_size,
@@ -115,10 +116,12 @@ void CheckStackSizes(const char* caller, const FiberAttributes& attributes) {
                                                   attributes.stack_guard_size <= GroupStacks::kMaxGuardSize),
              caller, ": a stack guard of ", attributes.stack_guard_size, " bytes, must be in ",
              GroupStacks::kMinGuardSize, "..", GroupStacks::kMaxGuardSize);
+  WEFT_CHECK(attributes.priority <= FiberEntity::kMaxPriority, caller, ": a priority of ", attributes.priority,
+             ", must be in 0..", FiberEntity::kMaxPriority);
 }
 
 StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
-  CheckStackSizes(caller, attributes);
+  CheckAttributes(caller, attributes);
   StartPlan plan;
   plan.group = FindGroup(caller, attributes.scheduling_group);
   const bool some_refused = refusals.load(std::memory_order_relaxed) != 0;  // As in PlanStart(caller).
@@ -131,6 +134,7 @@ StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
   }
   plan.policy = attributes.launch_policy;
   plan.options.group_local = attributes.scheduling_group_local;
+  plan.options.priority = static_cast<std::uint8_t>(attributes.priority);
   plan.options.name = attributes.name.empty() ? nullptr : attributes.name.c_str();
   plan.options.stack_size = attributes.stack_size;
   plan.options.guard_size = attributes.stack_guard_size;

@@ -105,8 +105,8 @@ inline StartPlan PlanStart(const char* caller) {
   return plan;
 }
 StartPlan PlanStart(const char* caller, const FiberAttributes& attributes);
-// The second's check of sizes.
-void CheckStackSizes(const char* caller, const FiberAttributes& attributes);
+// The second's check of numbers.
+void CheckAttributes(const char* caller, const FiberAttributes& attributes);
 
 // `fiber` has been made for `plan`; nullptr: it could not be. False: refused, and its callable has been destroyed.
 [[nodiscard]] bool Submit(StartPlan& plan, scheduling_group::FiberEntity* fiber);

@@ -11,11 +11,8 @@ WEFT_NOINLINE void CancelWord::LockSlow() noexcept {
   // As SpinLock: a bounded spin, then short sleeps, for the holder may need this very CPU.
   constexpr int kSpins = 256;
   for (int spins = 0;; ++spins) {
-    // relaxed: only a hint that the next line may succeed. acquire: as in lock().
-    if (!owner_holds_.load(std::memory_order_acquire) && (word_.load(std::memory_order_relaxed) & kLocked) == 0 &&
-        (word_.fetch_or(kLocked, std::memory_order_acquire) & kLocked) == 0) {
-      return;
-    }
+    // relaxed: only a hint that the next line may succeed. seq_cst: as in lock().
+    if (!held_.load(std::memory_order_relaxed) && !held_.exchange(true, std::memory_order_seq_cst)) return;
     if (spins < kSpins) {
       base::CpuRelax();
     } else {

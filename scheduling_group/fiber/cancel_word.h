@@ -1,22 +1,24 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// CancelWord: the byte of a fiber that says whether its waits can be cancelled, and whether they are to end now.
+// CancelWord: what a fiber's waits ask: whether they can be cancelled, and whether they are to end now; and the lock of
+// the fiber's scopes.
 //
 //   kScoped    the fiber is inside a cancel scope, so its waits must be findable (sync/cancel/cancel_node.h)
 //   kPending   a scope that it is inside of is cancelled: each wait that is a cancellation point ends at once
 //   kTimed     a scope that it is inside of has a deadline: each cancellation point looks at the clock
-//   kLocked    somebody holds the lock of the fiber's scopes
 //
-// The lock guards these bits and the fiber's chain of scopes (FiberEntity::innermost_scope()). Its holder alone changes
-// the bits. The fiber reads its bits without the lock: it alone enters and leaves scopes, so kScoped is stable for it;
-// kPending and kTimed are ordered by the fences of sync/cancel/cancel_node.h. The fiber takes the lock by LockAsOwner()
-// (cancel_lock.h), everybody else by lock(), inside of a CancellerSection.
+// The lock guards these bits and the fiber's chain of scopes (FiberEntity::innermost_scope()) while kScoped is set: its
+// holder alone changes them. Without kScoped they are the fiber's, or its maker's, alone. The fiber reads its bits
+// without the lock: it alone enters and leaves scopes, so kScoped is stable for it; kPending and kTimed are ordered by
+// the fences of sync/cancel/cancel_node.h.
 //
 // Sections visit a handful of nodes, or, in CancelWalk, all fibers below a scope. No switch, no allocation and no user
 // code under the lock. Any thread; the fiber of a word may be dead, or another one by now: entities are never unmapped.
-// Rejected: base::SpinLock (4 bytes, and the entity's first cache line had two left); a table of locks chosen by hash
-// (CancelWalk holds the locks of a fiber and of its ancestors at once, which must not be the same lock).
+// Rejected: base::SpinLock (4 bytes, and the entity's first cache line had two left); the lock as a bit beside the
+// others (x86 then takes it by a loop of compare-exchanges); a lock biased to the fiber, whose cancellers interrupt all
+// CPUs (docs/decisions/024-cost-of-a-cancellation.md); a table of locks chosen by hash (CancelWalk holds the locks of a
+// fiber and of its ancestors at once, which must not be the same lock).
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_CANCEL_WORD_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_CANCEL_WORD_H_
 
@@ -34,45 +36,41 @@ class WEFT_CAPABILITY("CancelWord") CancelWord {
   static constexpr std::uint8_t kPending = 2;
   static constexpr std::uint8_t kTimed = 4;
 
-  // relaxed, all: see above.
-  bool scoped() const noexcept { return (word_.load(std::memory_order_relaxed) & kScoped) != 0; }
-  bool pending() const noexcept { return (word_.load(std::memory_order_relaxed) & kPending) != 0; }
+  // acquire: the chain that its maker has given to a new fiber, which a walk may meet. Pairs with BeginScoped().
+  bool scoped() const noexcept { return (bits_.load(std::memory_order_acquire) & kScoped) != 0; }
+  // relaxed, all below: see above.
+  std::uint8_t bits() const noexcept { return bits_.load(std::memory_order_relaxed); }
+  bool pending() const noexcept { return (bits() & kPending) != 0; }
   // A cancellation point has more to look at.
-  bool pending_or_timed() const noexcept { return (word_.load(std::memory_order_relaxed) & (kPending | kTimed)) != 0; }
+  bool pending_or_timed() const noexcept { return (bits() & (kPending | kTimed)) != 0; }
+
+  // The maker of a fiber, which begins in a scope. No lock: nobody writes the bits of a fiber that is in no scope.
+  void BeginScoped() noexcept { bits_.store(kScoped, std::memory_order_release); }
 
   void lock() noexcept WEFT_ACQUIRE() {
-    // acquire, both: what the last holder did. Pairs with the releases in UnlockAsOwner() (CL2) and unlock().
-    if (WEFT_UNLIKELY(owner_holds_.load(std::memory_order_acquire)) ||
-        WEFT_UNLIKELY((word_.fetch_or(kLocked, std::memory_order_acquire) & kLocked) != 0)) {
-      LockSlow();
-    }
+    // acquire: what the last holder did. Pairs with the release in unlock().
+    // seq_cst: FenceAfterReadModifyWrite() in EnterScope() requires it.
+    if (WEFT_UNLIKELY(held_.exchange(true, std::memory_order_seq_cst))) LockSlow();
   }
-  void unlock() noexcept WEFT_RELEASE() { Unlock(bits()); }
-  // With other bits than before.
-  void Unlock(std::uint8_t bits) noexcept WEFT_RELEASE() {
+  void unlock() noexcept WEFT_RELEASE() {
     // release: what we did. Pairs with the acquire in lock().
-    word_.store(bits, std::memory_order_release);
+    held_.store(false, std::memory_order_release);
   }
 
   // The holder of the lock.
-  std::uint8_t bits() const noexcept {
-    return static_cast<std::uint8_t>(word_.load(std::memory_order_relaxed) & ~kLocked);
-  }
-  void Add(std::uint8_t bits) noexcept WEFT_REQUIRES(this) {
-    // A plain addition: only the holder of the lock writes, besides fetch_or() of the bit that is set.
-    word_.store(static_cast<std::uint8_t>(word_.load(std::memory_order_relaxed) | bits), std::memory_order_relaxed);
+  void Set(std::uint8_t bits) noexcept WEFT_REQUIRES(this) { bits_.store(bits, std::memory_order_relaxed); }
+  void Add(std::uint8_t more) noexcept WEFT_REQUIRES(this) { Set(bits() | more); }
+  // With these bits from now on.
+  void Unlock(std::uint8_t bits) noexcept WEFT_RELEASE() {
+    Set(bits);
+    unlock();
   }
 
  private:
-  friend void LockAsOwner(CancelWord* word) noexcept;
-  friend void UnlockAsOwner(CancelWord* word, std::uint8_t bits) noexcept;
-
-  static constexpr std::uint8_t kLocked = 0x80;
-
   void LockSlow() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS;
 
-  base::Atomic<std::uint8_t> word_{0};
-  base::Atomic<bool> owner_holds_{false};  // written by the owner alone
+  base::Atomic<std::uint8_t> bits_{0};
+  base::Atomic<bool> held_{false};
 };
 
 static_assert(sizeof(CancelWord) == 2);

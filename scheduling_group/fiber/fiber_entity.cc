@@ -8,8 +8,6 @@
 #include <new>
 #include <utility>
 
-#include "weft/scheduling_group/fiber/cancel_lock.h"
-
 namespace weft::scheduling_group {
 
 FiberHooks fiber_hooks;
@@ -50,8 +48,8 @@ WEFT_NOINLINE FiberOwner* FiberEntity::ResetColdFields() noexcept {
 }
 
 WEFT_NOINLINE void FiberEntity::LeaveAllScopes() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-  LockAsOwner(&cancel_word);
-  UnlockAsOwner(&cancel_word, 0);
+  cancel_word.lock();
+  cancel_word.Unlock(0);
 }
 
 }  // namespace weft::scheduling_group

@@ -62,6 +62,7 @@ struct FiberOwner {
 // What the creator of a fiber may ask for.
 struct StartOptions {
   bool group_local = false;                      // never leaves its scheduling group
+  std::uint8_t priority = 0;                     // at most FiberEntity::kMaxPriority
   const char* name = nullptr;                    // copied
   std::size_t stack_size = 0;                    // 0: the group's default
   std::size_t guard_size = 0;                    // 0: the group's default
@@ -74,6 +75,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
  public:
   static constexpr std::size_t kInlineCallable = 64;
   static constexpr std::size_t kWaitStorage = 64;
+  static constexpr unsigned kMaxPriority = 7;
 
   FiberEntity() = default;
   FiberEntity(const FiberEntity&) = delete;
@@ -84,6 +86,8 @@ class alignas(base::kCacheLineSize) FiberEntity {
   // The group it belongs to now: a thief changes it while it holds the fiber.
   SchedulingGroup* group() const noexcept { return group_.load(std::memory_order_relaxed); }
   bool group_local() const noexcept { return (flags_ & kGroupLocal) != 0; }
+  // Of its FiberAttributes, 0 .. kMaxPriority: for users' policies (scheduling_policy.h), nothing else reads it.
+  unsigned priority() const noexcept { return flags_ >> kPriorityShift; }
   bool has_stack() const noexcept { return stack_top_ != nullptr; }
   const void* stack_top() const noexcept { return stack_top_; }
   // Of its StartOptions. The fiber itself; or anybody who holds the lock of its cancel word, while it is in a scope.
@@ -131,6 +135,8 @@ class alignas(base::kCacheLineSize) FiberEntity {
     kHasColdFields = 2,
     kHasExitOwner = 4,
   };
+  static constexpr int kPriorityShift = 5;  // the priority is in the bits above
+  static_assert(kMaxPriority << kPriorityShift == 0xe0);
 
   bool has_cold_fields() const noexcept { return (flags_ & kHasColdFields) != 0; }
   bool wants_own_stack() const noexcept { return has_cold_fields() && stack_size_ != 0; }
@@ -173,7 +179,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
 
  public:
   context::Context context;
-  FiberEntity* next = nullptr;  // links a ready fiber into the overflow list or the list of those without a stack
+  FiberEntity* next = nullptr;  // links a ready fiber into a list of its policy, or of those without a stack
   ReadyStamp ready_stamp;       // of a ready fiber whose wait is measured
 
  private:

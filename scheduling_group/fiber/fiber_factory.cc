@@ -5,7 +5,6 @@
 
 #include <cstdint>
 
-#include "weft/scheduling_group/fiber/cancel_lock.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
@@ -19,13 +18,6 @@ bool IsPlain(const StartOptions& options) {
           reinterpret_cast<std::uintptr_t>(options.owner) | options.stack_size | options.guard_size) == 0;
 }
 
-void EnterFirstScope(FiberEntity* fiber, synchronization::CancelNode* scope) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-  // Locked: somebody may still look for the fiber that had the entity before (sync/cancel/cancel_node.h, CN4).
-  LockAsOwner(&fiber->cancel_word);
-  fiber->innermost_if_scoped = scope;
-  UnlockAsOwner(&fiber->cancel_word, CancelWord::kScoped);
-}
-
 }  // namespace
 
 FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options) {
@@ -36,14 +28,18 @@ FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options) 
   fiber->state_.OnCreated();
   fiber->ready_stamp = {};  // Its last one may have been refused, stamped.
   fiber->set_group(group);
-  fiber->flags_ = options.group_local ? FiberEntity::kGroupLocal : 0;
+  fiber->flags_ = static_cast<std::uint8_t>((options.group_local ? FiberEntity::kGroupLocal : 0) |
+                                            options.priority << FiberEntity::kPriorityShift);
   if (!IsPlain(options) && !fiber->SetOptions(options, group != nullptr ? group->options().stack_size : 0))
       [[unlikely]] {
     AbandonFiber(fiber);
     return nullptr;
   }
   // After SetOptions(): whoever finds the fiber in a scope finds its owner (JS4 in fiber/start/join_state.h).
-  if (options.scope != nullptr) EnterFirstScope(fiber, options.scope);
+  if (options.scope != nullptr) {
+    fiber->innermost_if_scoped = options.scope;
+    fiber->cancel_word.BeginScoped();
+  }
   return fiber;
 }
 

@@ -10,8 +10,6 @@
 // After Cancel(node), each wait below the node that is a cancellation point ends at once (CN1), until its fiber has
 // left the scope. Any fiber and any thread may cancel; the call does not switch. A fiber enters its own scopes and
 // leaves them, the last entered first; a parent outlives what is inside of it.
-// Cost of a cancellation: two HeavyCancelFences (base/thread/atomic.h), shared by deadlines that pass
-// together, and two visits to each fiber below. Cost of a wait that can be cancelled: a store and two loads.
 //
 // The tree. A fiber's scopes form a chain, from FiberEntity::innermost_scope() outwards by `parent`. The chains of the
 // fibers that a scope owns (ChildTable) lead into it, so all chains are one tree.
@@ -30,43 +28,52 @@
 //
 //   Cancel(node)                                     fiber
 //   ------------                                     -----
-//   node->cancelled = true                           its wait is in current_wait, or in a place  (wait_queue.h)
-//   one at a time in the process (CN6):              LightCancelFence
-//   HeavyCancelFence
-//   CancelWalk: for each fiber below the node,       kPending? ends its own wait
-//     under the lock of its word: set kPending
-//   HeavyCancelFence
-//   CancelWalk: where kPending is set, end the wait
+//   node->cancelled = true, fence                    enters `node`: node->owner = itself, fence; cancelled?
+//   CancelWalk, from node->owner down: under the     its wait is in current_wait, or in a place  (wait_queue.h)
+//     lock of each fiber's word,                     fence
+//     sets kPending                                  kPending? ends its own wait
+//     fence
+//     ends the wait that it finds
+//
+//   Before the first ChildTable is read: no lock     spawner: the child is in the ChildTable
+//     is held, HeavyFence, the walk is made anew     LightFence; is a scope of the child's chain cancelled?
 //
 // Invariants
-//   CN1  Each wait below the node that is a cancellation point is ended: by the fences above, the second walk sees it,
-//        or the waiter sees kPending. It is ended once: by a claim on its decision word (WS1) or by Withdraw() (SW1).
+//   CN1  Each wait below the node that is a cancellation point is ended: by the fences above, the walk sees it, or the
+//        waiter sees kPending. It is ended once: by a claim on its decision word (WS1) or by Withdraw() (SW1).
 //   CN2  A fiber that begins below the node meanwhile is not missed. Its spawner fills its slot in the ChildTable,
-//        fences, reads its chain, sets kPending if it must, and starts it. The canceller sets `cancelled`, fences, and
-//        walks.
-//   CN3  A scope that a fiber enters or leaves meanwhile is not missed. Both happen under the lock of the fiber's word,
-//        and leave kPending as the chain says, but for cancellations that have yet to mark the fiber.
-//   CN4  A walk touches living nodes only. It holds the lock of each fiber in whose chain it is, and of the ChildTable
-//        through which it came. A fiber takes its own lock to leave a scope, and when it ends. A slot may still name a
-//        fiber that has ended, or the next fiber with its entity; the walk checks the chain under the lock.
-//   CN5  One walk at a time is in a ChildTable (its lock), so the table's cursor belongs to the walk.
-//   CN6  A fence lies between the setting of kPending and a walk that ends the wait (SW2 needs it). Cancellations come
-//        one after the other, and each fences after all its marks. A walk that ends waits sets no mark, because walks
-//        may visit a fiber twice: below two scopes whose deadlines pass together, or through a slot that names the next
-//        fiber with the entity. The fiber and its spawner set kPending without a fence: program order is enough.
+//        fences, reads its chain, sets kPending if it must, starts it; the canceller sets `cancelled`, fences, walks.
+//   CN3  A scope that a fiber enters or leaves meanwhile is not missed: both happen under the lock of the fiber's word,
+//        and end with kPending as the chain says, but for cancellations whose walk is still to come to the fiber.
+//        A canceller that reads the owner of a scope before it is in the owner's chain has unlocked the owner's word
+//        before the owner locks it and looks at `cancelled`.
+//   CN4  A walk touches living nodes only. It holds the lock of each fiber whose chain it is in, and of the ChildTable
+//        through which it came; a fiber takes its lock to leave a scope, and when it ends. A slot may still name a
+//        fiber that has ended, or the next fiber with its entity: under the lock its chain tells.
+//   CN5  One walk at a time is in a ChildTable (its lock), so the table's cursor is the walk's.
+//   CN6  Walks do not wait for each other in a circle. A walk holds a path of the tree, each lock of a thing that was
+//        made after the one before it: a fiber, the table of a scope that it has made, a child of that table. It waits
+//        for one lock at a time, that of a thing made after all that it holds: the next of its path, or a fiber that
+//        has the entity of a former child. In a circle each walk would hold something newer than all that the
+//        one before it holds.
 //   CN7  kTimed is set where a scope that counts has a deadline. It is kept as kPending is (CN2, CN3): SetDeadline()
 //        stores the deadline and, if there was none, fences and walks below the scope. kTimed may stay set without a
 //        deadline; that costs a look at the clock.
 //
-// Lock order: the lock of cancellations, a scope handle's lock, a fiber's cancel word, the ChildTable of a scope of its
-// chain, the words of its children, and so on down the tree; then the queue lock of a primitive (FiberSemaphore's
-// Withdraw()), a run queue.
+// Lock order: a scope handle's lock, a fiber's cancel word, the ChildTable of a scope of its chain, the words of its
+// children, and so on down the tree (CN6); then the queue lock of a primitive (FiberSemaphore's Withdraw()), a run
+// queue. None is held during HeavyFence().
+//
+// Cost: two read-modify-writes for a scope that is entered and left; a fence for a wait that can be cancelled; a visit
+// to each fiber below a cancelled scope and, if there is a scope of fibers, a HeavyFence (a microsecond or more,
+// base/thread/atomic.h). Deadlines that pass together share it.
 //
 // Checked in tests/model/cancel_model.cc.
 // Source: scopes, shields and level-triggered cancellation are Trio's (N. J. Smith, "Timeouts and cancellation for
 // humans", 2018); the tree is Kotlin's job tree.
-// Rejected: a read-modify-write in each wait, and `cancelled` read off the chain by each wait
-// (docs/decisions/024-cost-of-a-cancellation.md); a list of all fibers in some scope (each walk would visit all).
+// Rejected: waits without a fence, and a lock that is biased to the fiber: each cancellation then makes two HeavyFences;
+// `cancelled` read off the chain by each wait (docs/decisions/024-cost-of-a-cancellation.md); a list of all fibers in
+// some scope (each walk would visit all).
 #ifndef WEFT_SYNC_CANCEL_CANCEL_NODE_H_
 #define WEFT_SYNC_CANCEL_CANCEL_NODE_H_
 
@@ -136,8 +143,8 @@ bool SetDeadline(FiberEntity* fiber, CancelNode* node, Deadline deadline) noexce
 // The same before it is entered: nobody is in it.
 void BeginWithDeadline(CancelNode* node) noexcept;
 
-// Whether the fiber's waits end, or will when a walk that has begun comes to its cancel word: a scope is cancelled, or
-// an exception has been left for it. By the fiber, or with the lock of its word.
+// Whether the fiber's waits end, or will when a walk that is under way comes to its cancel word: a scope is cancelled,
+// or an exception has been left for it. By the fiber, or with the lock of its word.
 bool IsToBeInterrupted(const FiberEntity* fiber) noexcept;
 
 // The earliest deadline of the scopes that count for the fiber.
@@ -153,19 +160,20 @@ void InheritCancellation(FiberEntity* fiber) noexcept;
 
 // --- By anybody ---
 
-// Any fiber and any thread, also a timer's; waits for other cancellations, but does not switch. The node stays
-// meanwhile. False: it was cancelled before.
+// Any fiber and any thread, also a timer's; may wait for other cancellations around and below the node, but does not
+// switch. The node stays meanwhile. False: it was cancelled before.
 bool Cancel(CancelNode* node, CancelReason reason = CancelReason::kCancelled) noexcept;
-// Several, with the fences of one.
+// Several, with at most one HeavyFence.
 void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason) noexcept;
 // A node that goes away under `lock`, and is null from then on.
 bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept;
 
-// The owner's next cancellation point, or the wait it is in, throws `exception`, once. It replaces one not yet thrown.
+// The scope has been entered. The owner's next cancellation point, or the wait it is in, throws `exception`, once. It
+// replaces one not yet thrown.
 void Inject(CancelNode* node, std::exception_ptr exception) noexcept;
 
 #ifdef WEFT_MODEL_CHECK
-extern base::SpinLock* model_cancellation_lock;  // the scenario's, made anew
+extern bool model_has_membarrier;
 #endif
 
 }  // namespace weft::synchronization

@@ -4,7 +4,7 @@
 // ScopeTimer: cancels a scope at its deadline.
 //
 // It fires on the timer thread, under a shard's lock; the cancellation comes when the lock has been dropped, for all
-// scopes of a batch with the fences of one (cancel_node.h).
+// scopes of a batch with at most one HeavyFence (cancel_node.h).
 //
 // The thread may be late: the fiber in the scope looks at the clock, too, when the timer is armed and at each
 // cancellation point (wait_queue.h). A scope that is cancelled, which it is for good, needs no timer.

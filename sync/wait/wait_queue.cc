@@ -11,8 +11,6 @@
 
 #include "weft/base/report/check.h"
 #include "weft/base/thread/exit.h"
-#include "weft/scheduling_group/fiber/cancel_fence.h"
-#include "weft/scheduling_group/fiber/cancel_lock.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/timer/worker/timer_worker.h"
@@ -58,8 +56,8 @@ WaitResult Waiter::Await(Deadline deadline) noexcept {
 
 WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
   if (interruptible_) {
-    // Either a canceller finds the wait in current_wait, or we see kPending. Pairs with the fence in Deliver().
-    scheduling_group::LightCancelFence();
+    // Either a canceller finds the wait in current_wait, or we see kPending. Pairs with the fence in Interrupt().
+    base::ThreadFence(std::memory_order_seq_cst);
     if (IsToEnd(fiber_) && Claim(WaitResult::kInterrupted)) {
       scheduling_group::Unpark(fiber_);  // Ourselves: the park is over before it has begun.
       scheduling_group::ParkPrepared(fiber_);
@@ -115,8 +113,7 @@ void SoleWaiter::AwaitAsThread() noexcept { static_cast<void>(parker_.Park(Deadl
 
 // SW2: a canceller may still use the waiter or its primitive.
 WEFT_NOINLINE WEFT_COLD void SoleWaiter::AwaitCanceller(FiberEntity* fiber) noexcept {
-  scheduling_group::LockAsOwner(&fiber->cancel_word);
-  scheduling_group::UnlockAsOwner(&fiber->cancel_word, fiber->cancel_word.bits());
+  const std::lock_guard guard(fiber->cancel_word);
 }
 
 void SoleWaiter::Wake() noexcept {
@@ -160,12 +157,8 @@ void TakenWait::Wake() const noexcept {
 WEFT_NOINLINE WEFT_COLD void EndPendingWait(FiberEntity* fiber) noexcept {
   TakenWait taken;
   {
-    const scheduling_group::CancellerSection section;
-    std::lock_guard guard(fiber->cancel_word);
-    if (!fiber->cancel_word.pending()) return;
-    // The canceller that has set kPending may not have come to its own fence yet (SW2). Under the lock: the mark that
-    // the caller has seen may have gone, and this may be another one.
-    scheduling_group::HeavyCancelFence();
+    const std::lock_guard guard(fiber->cancel_word);
+    if (!fiber->cancel_word.pending()) return;  // The mark that the caller has seen may have gone.
     taken = TakenWait::Of(fiber);
   }
   if (taken) taken.Wake();

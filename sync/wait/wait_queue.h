@@ -41,7 +41,6 @@
 #include "weft/base/thread/spin_lock.h"
 #include "weft/base/thread/thread_annotations.h"
 #include "weft/base/time/clock.h"
-#include "weft/scheduling_group/fiber/cancel_fence.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/worker/thread_parker.h"
@@ -140,21 +139,23 @@ class Waiter : public WaitNode {
 //
 //   waiter                                   canceller (cancel_node.h)
 //   ------                                   -------------------------
-//   current_wait = this, tagged              kPending is set
-//   leaves its stack, Publish()              HeavyCancelFence
-//   LightCancelFence                         locks the cancel word
-//   kPending?  EndPendingWait()              reads current_wait; Withdraw(); unlocks; wakes
-//   ... is woken
+//   current_wait = this, tagged              locks the cancel word
+//   leaves its stack, Publish()              sets kPending
+//   fence                                    fence
+//   kPending?  EndPendingWait()              reads current_wait; Withdraw()
+//   ... is woken                             unlocks, wakes
 //   current_wait = null
-//   LightCancelFence
+//   fence
 //   kPending?  locks the cancel word, unlocks it
 //
 // Invariants
 //   SW1  A cancellation is not missed: kPending is set before Withdraw() looks at the place; the waiter enters the
 //        place before it looks at kPending. Of the two fences one comes first.
 //   SW2  While a canceller that has read current_wait under the lock uses the waiter or its primitive, Await() does not
-//        return: the canceller did not read null, so the waiter's second fence comes after HeavyCancelFence. Hence it
-//        sees kPending, and waits for the lock.
+//        return: the canceller did not read null, so the waiter's second fence comes after the canceller's. Hence it
+//        sees kPending, and waits for the lock. So it is for EndPendingWait(), which has no fence: that of the
+//        canceller who set kPending happened before, by the lock. (Where the fiber set it, or its spawner, the fiber
+//        begins no wait in a place, or is still in that wait itself.)
 class SoleWaiter {
  public:
   enum class Result : std::uint8_t { kNotPublished, kNotified, kInterrupted };
@@ -166,8 +167,9 @@ class SoleWaiter {
   // The owner, holding no lock. A template, so that the worker makes a waiter known in one call. kNotPublished:
   // Publish() said false. Place has, both with the `argument` given above, and running where the waiter's own code does
   // not; they neither block nor switch:
-  //   static bool Publish(SoleWaiter*, void* argument) noexcept    puts it into its place, by a release after which it
-  //                                                                touches it no more, and says true; or says false
+  //   static bool Publish(SoleWaiter*, void* argument) noexcept    puts it into its place, by a read-modify-write after
+  //                                                                which it touches it no more, and says true; or
+  //                                                                says false
   //   static bool Withdraw(SoleWaiter*, void* argument) noexcept   takes it out again, by an acquire; false: it is not
   //                                                                there
   template <class Place>
@@ -205,7 +207,7 @@ void WakeAll(WaitList* claimed) noexcept;
 // The wait of a fiber that a canceller has ended: its result is kInterrupted. The fiber must be woken, once.
 class TakenWait {
  public:
-  // Any thread, holding the lock of fiber->cancel_word; kPending is set there, and HeavyCancelFence() came after that.
+  // Any thread, holding the lock of fiber->cancel_word; kPending is set there, and a fence came after that (SW2).
   // If the fiber is in a wait that can be cancelled, and nobody has ended it yet, this ends it.
   static TakenWait Of(FiberEntity* fiber) noexcept;
 
@@ -275,7 +277,7 @@ WEFT_ALWAYS_INLINE void SoleWaiter::AwaitCancellably(FiberEntity* fiber) noexcep
                             std::memory_order_release);
   scheduling_group::ParkAndPublish(fiber, &PublishCancellably<Place>, this);
   fiber->current_wait.store(nullptr, std::memory_order_relaxed);  // The lock below orders it, if anything must.
-  scheduling_group::LightCancelFence();                           // SW2. Pairs with HeavyCancelFence() in Deliver().
+  base::ThreadFence(std::memory_order_seq_cst);                   // SW2. Pairs with the fence in Interrupt().
   if (WEFT_UNLIKELY(fiber->cancel_word.pending())) AwaitCanceller(fiber);
 }
 
@@ -284,7 +286,7 @@ bool SoleWaiter::PublishCancellably(void* self) noexcept {
   FiberEntity* const fiber = static_cast<SoleWaiter*>(self)->fiber_;
   if (!Publish<Place>(self)) return false;
   // From here on *self may be gone, and the fiber another one.
-  scheduling_group::LightCancelFence();  // SW1. Pairs with HeavyCancelFence() in Deliver().
+  base::FenceAfterReadModifyWrite();  // SW1. Pairs with the fence in Interrupt().
   if (WEFT_UNLIKELY(fiber->cancel_word.pending())) EndPendingWait(fiber);
   return true;
 }

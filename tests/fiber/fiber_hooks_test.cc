@@ -8,8 +8,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -20,11 +22,13 @@
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/worker/time_slice.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/sync/fiber_mutex.h"
 #include "weft/sync/fiber_semaphore.h"
 #include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/tests/testing/patience.h"
 
 namespace weft::fiber {
 namespace {
@@ -162,6 +166,47 @@ TEST_P(FiberHooksTest, YieldHooksRunBeforeEachWaitOfTheirFiberOnly) {
   EXPECT_EQ(yields, at_its_end);
   // Switches are as fast as before.
   for (const auto* group : scheduling_group::AllGroups()) EXPECT_FALSE(group->needs_attention());
+}
+
+// The wait has had its look at the cancellation, and the walk finds nothing to do: a scope of the hook hides the other
+// one, or is cancelled too. Such a cancellation was lost.
+void ExpectCancelledWhileAHookRuns(const std::function<void(const std::function<void()>&, CancelScope&)>& in_hook) {
+  std::atomic<int> step{0};
+  CancelScope scope(1h);
+  std::thread canceller([&] {
+    while (step != 1) std::this_thread::yield();
+    EXPECT_TRUE(scope.Cancel());
+    step = 2;
+  });
+  Fiber([&] {
+    OnFiberYield([&] {
+      if (step != 0) return;
+      in_hook(
+          [&] {
+            step = 1;
+            while (step != 2) std::this_thread::yield();
+          },
+          scope);
+    });
+    EXPECT_FALSE(scope.Run([&] {
+      FiberEvent never;
+      EXPECT_FALSE(never.Wait(testing::kSoon)) << "it was cancelled";
+      ADD_FAILURE() << "the cancellation was lost";
+    }));
+  }).Join();
+  canceller.join();
+}
+
+TEST_P(FiberHooksTest, ACancellationMeanwhileIsNotLostBehindAShieldOfTheHook) {
+  ExpectCancelledWhileAHookRuns([](const auto& cancel, CancelScope&) { Shielded(cancel); });
+}
+
+TEST_P(FiberHooksTest, ACancellationMeanwhileIsNotLostBesideAScopeOfTheHook) {
+  ExpectCancelledWhileAHookRuns([](const auto& cancel, CancelScope&) {
+    CancelScope own;
+    own.Cancel();
+    static_cast<void>(own.Run(cancel));
+  });
 }
 
 TEST_P(FiberHooksTest, AYieldAtTheEndOfATimeSliceIsOne) {

@@ -283,6 +283,10 @@ TEST_F(FiberMisuseDeathTest, AStackThatIsTooSmall) {
                "Fiber: a stack of 1000 bytes is too small, 16384 is the least");
 }
 
+TEST_F(FiberMisuseDeathTest, APriorityThatIsTooHigh) {
+  EXPECT_DEATH(WithRuntime([] { Fiber({.priority = 8}, [] {}).Join(); }), "Fiber: a priority of 8, must be in 0..7");
+}
+
 TEST_F(FiberMisuseDeathTest, AnExceptionThatLeavesAFiberEndsTheProcess) {
   EXPECT_DEATH(InFiber([] { throw std::runtime_error("nobody catches me"); }),
                "fiber 'culprit' \\(id [0-9]+\\): an exception was not caught: std::runtime_error: nobody catches me");

@@ -21,7 +21,9 @@
 
 #include "weft/base/unique_function.h"
 #include "weft/fiber/execution_context.h"
+#include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/testing.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/sync/fiber_mutex.h"
@@ -532,6 +534,36 @@ TEST_P(FiberTest, ABatchIsPostedAlsoWithThePolicyDispatch) {
 }
 
 TEST_P(FiberTest, AnEmptyBatchIsStarted) { EXPECT_TRUE(BatchStartFiberDetached(std::vector<std::function<void()>>())); }
+
+// --- Priority ---
+
+// What a policy of the users' reads.
+TEST_P(FiberTest, AFiberHasThePriorityOfItsAttributesHoweverItIsStarted) {
+  const auto mine = [] { return scheduling_group::CurrentFiber()->priority(); };
+  const auto expect = [mine](unsigned expected) { return [mine, expected] { EXPECT_EQ(mine(), expected); }; };
+  Fiber({.scheduling_group_local = true, .name = "first", .priority = 7}, expect(7)).Join();
+  FiberScope scope;
+  ASSERT_TRUE(scope.Spawn({.priority = 1}, expect(1)));
+  ASSERT_TRUE(scope.Spawn(expect(0)));
+  EXPECT_EQ(scope.SpawnTask({.priority = 2}, mine).Get(), 2u);
+  scope.Wait();
+  FiberLatch latch(2);
+  ASSERT_TRUE(StartFiberDetached({.priority = 3}, [&] {
+    EXPECT_EQ(mine(), 3u);
+    EXPECT_TRUE(StartFiberDetached([&] {
+      EXPECT_EQ(mine(), 0u) << "not inherited";
+      latch.CountDown();
+    }));
+    latch.CountDown();
+  }));
+  latch.Wait();
+  FiberLatch of_batch(2);
+  ASSERT_TRUE(BatchStartFiberDetached({.priority = 4}, std::vector<std::function<void()>>(2, [&] {
+                                        EXPECT_EQ(mine(), 4u);
+                                        of_batch.CountDown();
+                                      })));
+  of_batch.Wait();
+}
 
 // --- Execution context ---
 

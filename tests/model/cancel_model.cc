@@ -12,11 +12,13 @@
 
 #include <chrono>
 #include <exception>
+#include <mutex>
 
-#include "weft/scheduling_group/fiber/cancel_lock.h"
 #include "weft/sync/cancel/cancel_node.h"
 #include "weft/sync/cancel_on_stop.h"
+#include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_mutex.h"
 #include "weft/sync/fiber_semaphore.h"
 #include "weft/sync/select.h"
 #include "weft/sync/wait/wait_queue.h"
@@ -35,8 +37,6 @@ namespace {
 using model::FiberWorld;
 using scheduling_group::CancelWord;
 using scheduling_group::CurrentFiber;
-using scheduling_group::LockAsOwner;
-using scheduling_group::UnlockAsOwner;
 using Timers = FiberWorld::Timers;
 
 constexpr std::chrono::hours kSoon{1};  // Time is the model's.
@@ -44,8 +44,6 @@ constexpr std::chrono::hours kSoon{1};  // Time is the model's.
 template <class Build>
 void Explore(const model::Options& options, Build build) {
   const model::Result result = model::Explore(options, [&](model::Scenario& scenario) {
-    model_cancellation_lock = new base::SpinLock;
-    scheduling_group::model_cancellers = new base::Atomic<std::uint32_t>(0);
     FiberWorld world(scenario);
     build(scenario, world);
   });
@@ -55,8 +53,8 @@ void Explore(const model::Options& options, Build build) {
 // The kernel has no membarrier(): all fences are full ones.
 class WithoutMembarrier {
  public:
-  WithoutMembarrier() { scheduling_group::model_has_membarrier = false; }
-  ~WithoutMembarrier() { scheduling_group::model_has_membarrier = true; }
+  WithoutMembarrier() { model_has_membarrier = false; }
+  ~WithoutMembarrier() { model_has_membarrier = true; }
 };
 
 template <class Primitive>
@@ -262,7 +260,7 @@ TEST(CancelModel, AHandleDoesNotTouchAScopeThatHasGone) {
 
 // --- Several scopes ---
 
-// CN6: the second canceller does not act on the first one's mark.
+// SW2: the second canceller finds the first one's mark.
 TEST(CancelModel, TwoCancellersOfNestedScopes) {
   Explore({.name = "cancel: two cancellers", .preemptions = 2, .weak_choices = 1},
           [](model::Scenario&, FiberWorld& world) {
@@ -285,7 +283,7 @@ TEST(CancelModel, TwoCancellersOfNestedScopes) {
           });
 }
 
-// CN6: deadlines that pass together.
+// Deadlines that pass together: the second walk finds the mark of the first.
 TEST(CancelModel, NestedScopesAreCancelledAtOnce) {
   Explore({.name = "cancel: two at once", .preemptions = 2, .weak_choices = 1},
           [](model::Scenario&, FiberWorld& world) {
@@ -597,6 +595,38 @@ TEST(CancelModel, AChildThatEndsMeanwhile) {
   });
 }
 
+// CN6: two walks in one tree, one of which begins below the other; a slot names a fiber that has gone elsewhere.
+TEST(CancelModel, TwoWalksDoNotWaitForEachOther) {
+  Explore({.name = "cancel: two walks", .preemptions = 1, .weak_choices = 0}, [](model::Scenario&, FiberWorld& world) {
+    auto* outer = new CancelNode;
+    auto* family = new Family;
+    auto* next = new CancelNode;  // As of the next fiber with the child's entity.
+    FiberEntity* const parent = world.Fiber("parent", Timers::kNo, [=] {
+      FiberEvent never;
+      MODEL_CHECK(Wait(never) == WaitResult::kInterrupted, "nobody else ends it");
+      AwaitChild(family);
+    });
+    family->child = world.Fiber("child", Timers::kNo, [=] {
+      WaitAccess::WaitUncancelled(family->start);
+      CurrentFiber()->LeaveAllScopes();
+      EnterScope(CurrentFiber(), next);
+      FiberEvent never;
+      MODEL_CHECK(Wait(never) == WaitResult::kInterrupted, "nobody else ends it");
+      MODEL_CHECK(FindCause(CurrentFiber()) == next, "by a scope that it has left");
+      LeaveScope(CurrentFiber(), next);
+      family->ended.Set();
+    });
+    EnterScope(parent, outer);
+    EnterScope(parent, &family->scope);
+    StartChild(family);
+    world.Thread("canceller", [=] { Cancel(outer); });
+    world.Thread("another", [=] {
+      Cancel(&family->scope);
+      Cancel(next);
+    });
+  });
+}
+
 // A cancelled scope that begins to cover its owner cancels the fibers in the owner's further scopes, too.
 TEST(CancelModel, AChildComesBelowAScopeThatCoversItsOwner) {
   Explore({.name = "cancel: cover a child", .preemptions = 1, .weak_choices = 1},
@@ -730,6 +760,97 @@ TEST(CancelModel, AUnitIsNotWaitedFor) {
 
 TEST(CancelModel, ACancelledSelectionTakesOneOrNone) {
   Choose({.name = "select: cancelled", .preemptions = 1, .weak_choices = 1}, /*cancelled=*/true);
+}
+
+// --- Condition variables: a notifier that holds the lock hands waiters on to the mutex (FiberMutex::Adopt) ---
+//
+// No notification is swallowed by a wait that ends as cancelled, and however the wait ends, the lock is held again.
+
+struct Monitor {
+  CancelNode scope;
+  FiberMutex mutex;
+  FiberConditionVariable changed;
+  model::Data<int> value{0};  // guarded by mutex: an access without it is a race, which the explorer finds
+  model::Data<int> touched{0};
+
+  void Touch() { touched.Write(touched.Read() + 1); }
+
+  void AwaitAndTake() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return value.Read() > 0; });
+    value.Write(value.Read() - 1);
+  }
+};
+
+// False: the wait was cancelled. (The handler of the exception touches nothing of the model's.)
+bool WaitOnce(Monitor* monitor, std::unique_lock<FiberMutex>* lock) {
+  bool notified = true;
+  try {
+    monitor->changed.wait(*lock);
+  } catch (const FiberCancelled&) {
+    notified = false;
+  }
+  return notified;
+}
+
+// Takes nothing: notified, it passes the notification on, as a waiter must whose predicate is false.
+void WaitInScope(Monitor* monitor) {
+  EnterScope(CurrentFiber(), &monitor->scope);
+  {
+    std::unique_lock lock(monitor->mutex);
+    const bool notified = WaitOnce(monitor, &lock);
+    MODEL_CHECK(lock.owns_lock(), "the lock is held again");
+    monitor->Touch();
+    if (notified) monitor->changed.notify_one();
+  }
+  LeaveScope(CurrentFiber(), &monitor->scope);
+}
+
+TEST(CancelModel, ACancelledWaiterTakesNobodysNotification) {
+  Explore({.name = "condition variable: cancelled", .preemptions = 2, .weak_choices = 0},
+          [](model::Scenario& scenario, FiberWorld& world) {
+            auto* monitor = scenario.New<Monitor>("monitor");
+            world.Fiber("cancelled", Timers::kNo, [=] { WaitInScope(monitor); });
+            world.Fiber("patient", Timers::kNo, [=] { monitor->AwaitAndTake(); });
+            world.Fiber("notifier", Timers::kNo, [=] {
+              const std::scoped_lock lock(monitor->mutex);
+              monitor->value.Write(1);
+              monitor->Touch();
+              monitor->changed.notify_one();
+            });
+            world.Thread("canceller", [=] { Cancel(&monitor->scope); });
+          });
+}
+
+TEST(CancelModel, ACancelledWaiterIsHandedOnWithTheOthers) {
+  Explore({.name = "condition variable: notify_all, cancelled", .preemptions = 2, .weak_choices = 0},
+          [](model::Scenario& scenario, FiberWorld& world) {
+            auto* monitor = scenario.New<Monitor>("monitor");
+            world.Fiber("cancelled", Timers::kNo, [=] { WaitInScope(monitor); });
+            world.Fiber("patient", Timers::kNo, [=] { monitor->AwaitAndTake(); });
+            world.Fiber("notifier", Timers::kNo, [=] {
+              const std::scoped_lock lock(monitor->mutex);
+              monitor->value.Write(1);
+              monitor->Touch();
+              monitor->changed.notify_all();
+            });
+            world.Thread("canceller", [=] { Cancel(&monitor->scope); });
+          });
+}
+
+// Nobody else: the notification reaches it, or is left over; the canceller is not missed.
+TEST(CancelModel, ACancellationReachesAConditionVariable) {
+  Explore({.name = "condition variable: only cancelled", .preemptions = 2, .weak_choices = 1},
+          [](model::Scenario& scenario, FiberWorld& world) {
+            auto* monitor = scenario.New<Monitor>("monitor");
+            world.Fiber("cancelled", Timers::kNo, [=] { WaitInScope(monitor); });
+            world.Fiber("notifier", Timers::kNo, [=] {
+              const std::scoped_lock lock(monitor->mutex);
+              monitor->Touch();
+              monitor->changed.notify_one();
+            });
+            world.Thread("canceller", [=] { Cancel(&monitor->scope); });
+          });
 }
 
 }  // namespace

@@ -57,10 +57,8 @@ struct World {
 
 void Explore(const char* name, int preemptions, void (*build)(model::Scenario&, World*)) {
   const model::Result result =
-      model::Explore({.name = name, .preemptions = preemptions, .weak_choices = 2}, [build](model::Scenario& scenario) {
-        scheduling_group::model_cancellers = new base::Atomic<std::uint32_t>(0);
-        build(scenario, scenario.New<World>("world"));
-      });
+      model::Explore({.name = name, .preemptions = preemptions, .weak_choices = 2},
+                     [build](model::Scenario& scenario) { build(scenario, scenario.New<World>("world")); });
   EXPECT_TRUE(result.passed) << result.report;
 }
 

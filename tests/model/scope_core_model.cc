@@ -13,7 +13,6 @@
 
 #include "weft/fiber/start/scope_core.h"
 #include "weft/fiber/start/start_fiber.h"
-#include "weft/scheduling_group/fiber/cancel_lock.h"
 #include "weft/sync/cancel/cancel_node.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/wait/wait_queue.h"
@@ -42,8 +41,6 @@ using Timers = FiberWorld::Timers;
 template <class Build>
 void Explore(const model::Options& options, Build build) {
   const model::Result result = model::Explore(options, [&](model::Scenario& scenario) {
-    synchronization::model_cancellation_lock = new base::SpinLock;
-    scheduling_group::model_cancellers = new base::Atomic<std::uint32_t>(0);
     FiberWorld world(scenario);
     build(scenario, world);
   });

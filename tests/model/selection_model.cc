@@ -125,8 +125,6 @@ struct Parts {
 template <class Build>
 void Explore(const model::Options& options, Build build) {
   const model::Result result = model::Explore(options, [&](model::Scenario& scenario) {
-    synchronization::model_cancellation_lock = new base::SpinLock;
-    scheduling_group::model_cancellers = new base::Atomic<std::uint32_t>(0);
     pool_is_old = numbers_are_old = true;
     handler = nullptr;
     is_registered = scenario.New<model::Parker>("registered");

@@ -152,7 +152,6 @@ class World {
       FiberEntity* const fiber = state->parties[party].fiber;
       TakenWait taken;
       {
-        // No CancellerSection: the fiber enters and leaves no scope.
         std::lock_guard guard(fiber->cancel_word);
         taken = TakenWait::Of(fiber);
       }

@@ -48,14 +48,16 @@ TEST(FiberFactory, TheNameIsCopied) {
 TEST(FiberFactory, TheNextFiberInTheSameEntityHasNoneOfTheOptions) {
   FiberOwner owner{.on_exit = [](FiberOwner*) { ADD_FAILURE() << "it was never started"; }};
   const StartOptions options = {
-      .group_local = true, .name = "former", .stack_size = 65536, .guard_size = 8192, .owner = &owner};
+      .group_local = true, .priority = 7, .name = "former", .stack_size = 65536, .guard_size = 8192, .owner = &owner};
   FiberEntity* former = NewFiber(nullptr, options, [] {});
+  EXPECT_EQ(former->priority(), 7u);
   EXPECT_EQ(former->stack_size(), 65536u);
   EXPECT_EQ(former->guard_size(), 8192u);
   DiscardFiber(former);
   FiberEntity* fiber = NewFiber(nullptr, {}, [] {});
   ASSERT_EQ(fiber, former);
   EXPECT_FALSE(fiber->group_local());
+  EXPECT_EQ(fiber->priority(), 0u);
   EXPECT_STREQ(fiber->name(), "");
   EXPECT_EQ(fiber->stack_size(), 0u);
   EXPECT_EQ(fiber->guard_size(), 0u);

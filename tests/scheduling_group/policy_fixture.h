@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,8 +27,9 @@ class PolicyFixture : public ::testing::Test {
   static constexpr auto kYielded = ReadyReason::kYielded;
   static constexpr int kNoWorker = SchedulingPolicy::kNoWorker;
 
-  FiberEntity* New(bool local = false) {
-    FiberEntity* fiber = NewFiber(nullptr, {.group_local = local}, [] {});
+  FiberEntity* New(bool local = false, std::size_t priority = 0) {
+    FiberEntity* fiber =
+        NewFiber(nullptr, {.group_local = local, .priority = static_cast<std::uint8_t>(priority)}, [] {});
     fibers_.push_back(fiber);
     return fiber;
   }

@@ -228,6 +228,21 @@ TEST_P(CancelScopeTest, ADeadlineEndsEachWait) {
   }
 }
 
+int calls_of_a_function = 0;
+void AFunction() { ++calls_of_a_function; }
+
+TEST_P(CancelScopeTest, AScopeCallsFunctionsAndConstObjects) {
+  group.Run([&] {
+    calls_of_a_function = 0;
+    EXPECT_TRUE(CancelScope().Run(AFunction));
+    EXPECT_TRUE(CancelScope().Run(&AFunction));
+    Shielded(AFunction);
+    const auto constant = [] { AFunction(); };
+    EXPECT_TRUE(MoveOnAfter(1h, constant));
+    EXPECT_EQ(calls_of_a_function, 4);
+  });
+}
+
 TEST_P(CancelScopeTest, ACallThatNeedNotWaitSucceeds) {
   group.Run([&] {
     CancelScope scope;

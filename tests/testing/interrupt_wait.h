@@ -8,7 +8,6 @@
 
 #include <mutex>
 
-#include "weft/scheduling_group/fiber/cancel_lock.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/sync/cancel/cancel_node.h"
 #include "weft/sync/wait/wait_queue.h"
@@ -32,7 +31,6 @@ class InScope {
 inline bool InterruptWait(scheduling_group::FiberEntity* fiber) {
   synchronization::TakenWait taken;
   {
-    const scheduling_group::CancellerSection section;
     std::lock_guard guard(fiber->cancel_word);
     taken = synchronization::TakenWait::Of(fiber);
   }

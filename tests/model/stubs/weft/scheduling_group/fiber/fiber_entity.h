@@ -14,7 +14,6 @@
 #include "weft/base/report/str_cat.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/thread_annotations.h"
-#include "weft/scheduling_group/fiber/cancel_lock.h"
 #include "weft/scheduling_group/fiber/cancel_word.h"
 #include "weft/tests/testing/interleave.h"
 
@@ -54,17 +53,16 @@ class FiberEntity {
   CancelWord cancel_word;
   base::Atomic<void*> current_wait{nullptr};
   synchronization::CancelNode* innermost_scope() const noexcept {
-    return cancel_word.scoped() ? innermost_if_scoped : nullptr;
+    return cancel_word.scoped() ? innermost_if_scoped.Read() : nullptr;
   }
-  synchronization::CancelNode* innermost_if_scoped = nullptr;
-  void EnterFirstScope(synchronization::CancelNode* scope) noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    LockAsOwner(&cancel_word);
+  base::Plain<synchronization::CancelNode*> innermost_if_scoped = nullptr;
+  void EnterFirstScope(synchronization::CancelNode* scope) noexcept {
     innermost_if_scoped = scope;
-    UnlockAsOwner(&cancel_word, CancelWord::kScoped);
+    cancel_word.BeginScoped();
   }
   void LeaveAllScopes() noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    LockAsOwner(&cancel_word);
-    UnlockAsOwner(&cancel_word, 0);
+    cancel_word.lock();
+    cancel_word.Unlock(0);
   }
   void set_exit_owner(FiberOwner* owner) noexcept { exit_owner = owner; }
   FiberOwner* exit_owner = nullptr;
