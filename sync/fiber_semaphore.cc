@@ -19,7 +19,8 @@ using synchronization::WaitResult;
 struct FiberSemaphore::SolePlace {
   static bool Publish(SoleWaiter* self, void* semaphore) noexcept {
     std::uintptr_t none = 0;  // SE4
-    // release: the waiter. Pairs with the acquires in ReleaseToWaiters(), ReleaseToQueue() and Withdraw(). seq_cst: SW1.
+    // release: the waiter. Pairs with the acquires in ReleaseToWaiters(), ReleaseToQueue() and Withdraw().
+    // seq_cst: SW1.
     return static_cast<FiberSemaphore*>(semaphore)->word_.compare_exchange_strong(
         none, reinterpret_cast<std::uintptr_t>(self) | kSole, std::memory_order_seq_cst, std::memory_order_relaxed);
   }

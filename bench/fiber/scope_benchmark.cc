@@ -14,8 +14,8 @@
 //                      scope itself.
 // BM_SetDeadline:      the deadline of a scope with so many waiting children is moved.
 // BM_Cancel:           a scope with `fibers` waiting fibers is cancelled, until all have ended: time per scope.
-// BM_CancelAWait:      a CancelScope is cancelled in which a fiber waits, until the fiber has left it. throws:0: the wait
-//                      returns that it was cancelled, as calls of io do; throws:1: it throws FiberCancelled.
+// BM_CancelAWait:      a CancelScope is cancelled in which a fiber waits, until the fiber has left it. throws:0: the
+//                      wait returns that it was cancelled, as calls of io do; throws:1: it throws FiberCancelled.
 
 #include <chrono>
 #include <cstdint>

@@ -16,7 +16,7 @@
 #include "weft/sync/wait/wait_queue.h"
 
 #ifndef WEFT_MODEL_CHECK
-#include "weft/scheduling_group/fiber/outside_section.h"
+#include "weft/scheduling_group/fiber/read_section.h"
 #endif
 
 namespace weft::synchronization {
@@ -30,13 +30,13 @@ bool model_has_membarrier = true;
 namespace {
 
 // The fences of a spawner and of a canceller that has met a scope of fibers (CN2): there are many more children than
-// cancellations, so the canceller pays for both. Whether it can is decided, as for OutsideSection, before the first
+// cancellations, so the canceller pays for both. Whether it can is decided, as for ReadSection, before the first
 // fiber of a runtime or a FiberLoop runs.
 bool HasHeavyFence() noexcept {
 #ifdef WEFT_MODEL_CHECK
   return model_has_membarrier;
 #else
-  return scheduling_group::outside_section_internal::has_heavy_fence.load(std::memory_order_relaxed);
+  return scheduling_group::read_section_internal::has_heavy_fence.load(std::memory_order_relaxed);
 #endif
 }
 void FenceOfSpawner() noexcept {
@@ -130,8 +130,8 @@ bool HasInChain(const FiberEntity* fiber, const CancelNode* wanted) noexcept {
   return node == wanted && node != nullptr;
 }
 
-// The fiber unlocks its word, with these bits from now on. If it waits, it does so in a yield hook, which comes after the
-// wait's own look at kPending; a walk that found the bit set, or a shield in its way, has left the wait to the fiber.
+// The fiber unlocks its word, with these bits from now on. If it is in a wait, this is a yield hook, which comes after
+// the wait's own look at kPending. A walk that found the bit set, or a shield in its way, has left the wait to the fiber.
 void UnlockOwn(FiberEntity* fiber, std::uint8_t bits) noexcept WEFT_RELEASE(fiber->cancel_word) {
   fiber->cancel_word.Unlock(bits);
   if (WEFT_LIKELY((bits & CancelWord::kPending) == 0)) return;

@@ -71,9 +71,9 @@
 // Checked in tests/model/cancel_model.cc.
 // Source: scopes, shields and level-triggered cancellation are Trio's (N. J. Smith, "Timeouts and cancellation for
 // humans", 2018); the tree is Kotlin's job tree.
-// Rejected: waits without a fence, and a lock that is biased to the fiber: each cancellation then makes two HeavyFences;
-// `cancelled` read off the chain by each wait (docs/decisions/024-cost-of-a-cancellation.md); a list of all fibers in
-// some scope (each walk would visit all).
+// Rejected: waits without a fence, and a lock that is biased to the fiber (each cancellation then makes two
+// HeavyFences); `cancelled` read off the chain by each wait (docs/decisions/024-cost-of-a-cancellation.md); a list of
+// all fibers in some scope (each walk would visit all).
 #ifndef WEFT_SYNC_CANCEL_CANCEL_NODE_H_
 #define WEFT_SYNC_CANCEL_CANCEL_NODE_H_
 
