@@ -131,7 +131,7 @@ bool HasInChain(const FiberEntity* fiber, const CancelNode* wanted) noexcept {
 }
 
 // The fiber unlocks its word, with these bits from now on. If it is in a wait, this is a yield hook, which comes after
-// the wait's own look at kPending. A walk that found the bit set, or a shield in its way, has left the wait to the fiber.
+// the wait's own look at kPending. A walk that found the bit set, or a shield in its way, has left the wait to us.
 void UnlockOwn(FiberEntity* fiber, std::uint8_t bits) noexcept WEFT_RELEASE(fiber->cancel_word) {
   fiber->cancel_word.Unlock(bits);
   if (WEFT_LIKELY((bits & CancelWord::kPending) == 0)) return;

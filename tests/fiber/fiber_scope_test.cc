@@ -394,7 +394,7 @@ TEST_P(FiberScopeTest, ChildrenInheritContextAndDeadline) {
       static_cast<void>(outer.Run([&] {
         FiberScope scope;
         ASSERT_TRUE(scope.Spawn([&] {
-          EXPECT_EQ(FiberExecutionContext::Current(), context.get());
+          EXPECT_EQ(FiberExecutionContext::Current(), context.Get());
           EXPECT_EQ(CurrentDeadline(), outer.deadline());
         }));
         scope.Wait();
