@@ -1,5 +1,5 @@
 # cmake -DBUILD=<Weft's build tree> -DCONSUMER=<project> -DSCRATCH=<directory> -DGENERATOR= -DCXX_COMPILER= -DBUILD_TYPE= -DCOMPONENTS=tls,http2,grpc
-#       [-DSHARED_LIBRARY=<libweft.so>] -P consumer_test.cmake
+#       -DLAUNCHER=<ccache> [-DSHARED_LIBRARY=<libweft.so>] -P consumer_test.cmake
 #
 # Installs the build tree into a scratch directory, then configures, builds and runs a project that finds it there with these components, which the
 # build tree has; and programs that find it by pkg-config.
@@ -27,8 +27,8 @@ endforeach()
 
 execute_process(
   COMMAND "${CMAKE_COMMAND}" -S "${CONSUMER}" -B "${SCRATCH}/build" -G "${GENERATOR}" "-DCMAKE_PREFIX_PATH=${prefix}"
-          "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_BUILD_TYPE=${BUILD_TYPE}" "-DWEFT_COMPONENTS=${COMPONENTS}"
-          -DWEFT_CHECK_COMPONENTS=ON ${run})
+          "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}" "-DCMAKE_BUILD_TYPE=${BUILD_TYPE}"
+          "-DWEFT_COMPONENTS=${COMPONENTS}" -DWEFT_CHECK_COMPONENTS=ON ${run})
 execute_process(COMMAND "${CMAKE_COMMAND}" --build "${SCRATCH}/build" ${run})
 execute_process(COMMAND "${SCRATCH}/build/consumer" TIMEOUT 60 ${run})
 foreach(component IN LISTS COMPONENTS)
@@ -77,7 +77,7 @@ endforeach()
 foreach(package IN LISTS packages)
   ask_pkg_config(cflags "${pc}" --cflags ${package})
   set(object "${SCRATCH}/${package}.o")
-  execute_process(COMMAND "${CXX_COMPILER}" -std=c++20 -c "${CONSUMER}/pkg_config/${package}.cc" ${cflags} -o "${object}" ${run})
+  execute_process(COMMAND ${LAUNCHER} "${CXX_COMPILER}" -std=c++20 -c "${CONSUMER}/pkg_config/${package}.cc" ${cflags} -o "${object}" ${run})
   foreach(form IN LISTS forms)
     ask_pkg_config(libs "${form}" --libs ${package})
     execute_process(COMMAND "${CXX_COMPILER}" "${object}" ${libs} -o "${SCRATCH}/${package}" ${run})
