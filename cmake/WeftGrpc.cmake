@@ -36,7 +36,7 @@ endif()
 
 if(weft_grpc_NOT_FOUND STREQUAL "" AND NOT TARGET weft::grpc)
   add_library(weft::grpc INTERFACE IMPORTED)
-  target_link_libraries(weft::grpc INTERFACE weft::interop gRPC::grpc++ protobuf::libprotobuf)
+  target_link_libraries(weft::grpc INTERFACE weft::weft gRPC::grpc++ protobuf::libprotobuf)
 endif()
 
 function(weft_add_proto target)

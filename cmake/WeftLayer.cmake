@@ -3,9 +3,9 @@
 #   weft_add_layer(<layer> SOURCES a.cc b.cc [BELOW <layers below>] [LIBS <external libraries>])
 #       the static library weft_<layer>, also weft::<layer>.  BELOW and LIBS are linked publicly.  HEADERS_ONLY instead of SOURCES: no
 #       library file, only its headers and what they need.
-#   weft_add_adapter(<name> SOURCES a.cc b.cc LIBS <external libraries> [BELOW <adapters>])
+#   weft_add_adapter(<name> SOURCES a.cc b.cc LIBS <external libraries> PKG_CONFIG <their packages for pkg-config> [BELOW <adapters>])
 #       the static library weft_<name>, also weft::<name>: a part of interop/ that needs other libraries. Not in weft::weft; a program asks for it by
-#       find_package(weft COMPONENTS <name>).
+#       find_package(weft COMPONENTS <name>), or by pkg-config's weft-<name>.
 #   weft_compile_for_size(a.cc b.cc)
 #       these sources of the folder's layer run seldom (a runtime starts or ends, a message is written, memory is trimmed): small code, not fast.
 #   weft_add_test(<layer> <name> SOURCES x_test.cc... [LIBS <more>] [LABELS <labels>] [TIMEOUT <seconds>])
@@ -31,6 +31,7 @@
 #   weft_find_required(<package> <Debian's package> [more arguments of find_package])
 #       find_package(), and an error that says what to install.
 include_guard(GLOBAL)
+include(WeftInstall)
 
 # Tests take longer by about this factor under a sanitizer.
 set(WEFT_SANITIZER_TIMEOUT_FACTOR 4)
@@ -171,7 +172,7 @@ function(weft_add_headers_only_layer layer below libs)
 endfunction()
 
 function(weft_add_adapter name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;BELOW;LIBS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;BELOW;LIBS;PKG_CONFIG")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "weft_add_adapter(${name}): unknown argument ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -180,23 +181,13 @@ function(weft_add_adapter name)
   set_target_properties(weft_${name} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
   target_compile_options(weft_${name} PRIVATE -ffunction-sections -fdata-sections ${WEFT_STACK_CLASH_PROTECTION})
   weft_compile_options(weft_${name})
-  target_link_libraries(weft_${name} PUBLIC weft_interop)
-  if(NOT BUILD_SHARED_LIBS)
-    target_link_libraries(weft_${name} PUBLIC weft_net)
-  endif()
+  target_link_libraries(weft_${name} PUBLIC weft_weft)
   foreach(below IN LISTS arg_BELOW)
     target_link_libraries(weft_${name} PUBLIC weft_${below})
   endforeach()
   target_link_libraries(weft_${name} PUBLIC ${arg_LIBS})
   if(WEFT_INSTALL)
-    install(
-      TARGETS weft_${name}
-      EXPORT weft-${name}-targets
-      ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-    install(
-      EXPORT weft-${name}-targets
-      NAMESPACE weft::
-      DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/weft")
+    weft_install_adapter(${name} "${arg_PKG_CONFIG}")
   endif()
 endfunction()
 
@@ -260,61 +251,6 @@ function(weft_add_shared_library target)
     # A missing symbol is an error here, not in each program.  (A sanitizer's runtime is in the program.)
     target_link_options(${target} PRIVATE "LINKER:-z,defs")
   endif()
-endfunction()
-
-function(weft_install)
-  get_property(layers GLOBAL PROPERTY WEFT_BUILT_LAYERS)
-  set(targets weft_weft)
-  foreach(layer IN LISTS layers)
-    get_target_property(type weft_${layer} TYPE)
-    if(NOT BUILD_SHARED_LIBS OR NOT type STREQUAL "STATIC_LIBRARY")
-      list(APPEND targets weft_${layer})
-    endif()
-    install(
-      DIRECTORY "${weft_SOURCE_DIR}/${layer}/"
-      DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft/${layer}"
-      FILES_MATCHING
-      PATTERN "*.h")
-  endforeach()
-  if(EXISTS "${weft_SOURCE_DIR}/weft.h")
-    install(FILES "${weft_SOURCE_DIR}/weft.h" "${weft_SOURCE_DIR}/version.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft")
-  endif()
-  install(
-    TARGETS ${targets}
-    EXPORT weft-targets
-    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
-  set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/weft")
-  install(
-    EXPORT weft-targets
-    NAMESPACE weft::
-    DESTINATION "${package_dir}")
-  configure_package_config_file("${weft_SOURCE_DIR}/cmake/weft-config.cmake.in" "${weft_BINARY_DIR}/weft-config.cmake"
-                                INSTALL_DESTINATION "${package_dir}")
-  write_basic_package_version_file("${weft_BINARY_DIR}/weft-config-version.cmake" COMPATIBILITY SameMinorVersion)
-  install(
-    FILES "${weft_BINARY_DIR}/weft-config.cmake" "${weft_BINARY_DIR}/weft-config-version.cmake"
-          "${weft_SOURCE_DIR}/cmake/FindHwloc.cmake" "${weft_SOURCE_DIR}/cmake/FindNghttp2.cmake"
-          "${weft_SOURCE_DIR}/cmake/WeftGrpc.cmake"
-    DESTINATION "${package_dir}")
-
-  # For pkg-config.  Users come before what they use, as the linker wants static libraries.
-  set(WEFT_PC_REQUIRES "libglog gflags hwloc")
-  set(WEFT_PC_LIBS "-l:libboost_context.a ")
-  foreach(layer IN LISTS layers)
-    get_target_property(type weft_${layer} TYPE)
-    if(type STREQUAL "STATIC_LIBRARY")
-      string(PREPEND WEFT_PC_LIBS "-lweft_${layer} ")
-    endif()
-  endforeach()
-  if(BUILD_SHARED_LIBS)
-    set(WEFT_PC_REQUIRES "gflags")
-    set(WEFT_PC_LIBS "-lweft ")
-  endif()
-  # Relative to the prefix, so that the installed tree may be moved.
-  file(RELATIVE_PATH WEFT_PC_PREFIX "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
-  configure_file("${weft_SOURCE_DIR}/cmake/weft.pc.in" "${weft_BINARY_DIR}/weft.pc" @ONLY)
-  install(FILES "${weft_BINARY_DIR}/weft.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 endfunction()
 
 # The layer was left out, with all its tests.

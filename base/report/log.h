@@ -4,8 +4,8 @@
 // Log lines: WEFT_LOG(WARNING, "queue full: ", n, " fibers wait"), and WEFT_LOG_EVERY_SECOND for what happens often.
 //
 // A line is put together on the caller's stack, then handed over in one call, to glog or to the sink set by
-// SetLogSink(): so a fiber may switch inside an operator<<. Until the program initialises glog, lines go to stderr in
-// glog's format, without glog (which would print "Logging before InitGoogleLogging()" first).
+// SetLogSink() (base/log_sink.h): so a fiber may switch inside an operator<<. Until the program initialises glog, lines
+// go to stderr in glog's format, without glog (which would print "Logging before InitGoogleLogging()" first).
 //
 // Any thread, any fiber. May block the thread on the lock of glog or the sink: not for use under a spin lock.
 #ifndef WEFT_BASE_REPORT_LOG_H_
@@ -13,11 +13,11 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <ostream>
 #include <string>
 #include <string_view>
 
+#include "weft/base/log_sink.h"
 #include "weft/base/report/str_cat.h"
 #include "weft/base/thread/cpu.h"
 
@@ -37,14 +37,6 @@
   } while (false)
 
 namespace weft::base {
-
-enum class LogSeverity { kInfo, kWarning, kError, kFatal };
-
-using LogSink = std::function<void(LogSeverity severity, const char* file, int line, std::string_view text)>;
-
-// All lines go to `sink` instead of glog from now on; an empty one restores glog. Several threads may call the sink at
-// once, and one that is doing so may still use the former sink after SetLogSink() has returned.
-void SetLogSink(LogSink sink);
 
 // One finished line. kFatal does not end the process: FatalError() in base/report/check.h does.
 void EmitLogLine(LogSeverity severity, const char* file, int line, std::string_view text);
