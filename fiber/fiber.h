@@ -106,7 +106,7 @@ class Fiber {
       : Fiber(Attributes(), std::forward<F>(f), std::forward<Args>(args)...) {}
 
   template <class F, class... Args>
-  requires fiber::detail::FiberProcedure<F, Args...> Fiber(fiber::Launch policy, F&& f, Args&&... args)
+  requires fiber::detail::FiberProcedure<F, Args...> Fiber(Launch policy, F&& f, Args&&... args)
       : Fiber(Attributes{.launch_policy = policy}, std::forward<F>(f), std::forward<Args>(args)...) {}
 
   template <class F, class... Args>

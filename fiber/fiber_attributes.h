@@ -15,8 +15,6 @@ namespace weft {
 
 class FiberExecutionContext;
 
-namespace fiber {
-
 enum class Launch {
   // Queue the new fiber; the caller goes on.
   Post,
@@ -25,6 +23,8 @@ enum class Launch {
   Dispatch,
 };
 
+namespace fiber {
+using weft::Launch;  // docs/from_trpc.md
 }  // namespace fiber
 
 // The group of the calling fiber; for a plain thread one group after the other.
@@ -34,7 +34,7 @@ inline constexpr std::size_t kNearestSchedulingGroup = std::numeric_limits<std::
 inline constexpr std::size_t kUnspecifiedSchedulingGroup = std::numeric_limits<std::size_t>::max();
 
 struct FiberAttributes {
-  fiber::Launch launch_policy = fiber::Launch::Post;
+  Launch launch_policy = Launch::Post;
 
   // The group the fiber starts in: an index below GetSchedulingGroupCount(), or one of the two constants above.
   // Another group may steal it, unless it is local.

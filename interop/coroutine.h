@@ -7,7 +7,7 @@
 //   CoTask<int> Sum(FiberChannel<int>& numbers, FiberEvent& begin) {
 //     co_await begin;                                                        // a FiberEvent
 //     int sum = co_await interop::InFiber([] { return Compute(); });         // f's result, or its exception
-//     sum += co_await fiber::Async(Compute);                                 // a Future's, or a FiberTask's
+//     sum += co_await Async(Compute);                                        // a Future's, or a FiberTask's
 //     while (auto item = co_await interop::CoGet(numbers)) sum += *item;     // a FiberChannel, until it is closed
 //     co_return sum;
 //   }

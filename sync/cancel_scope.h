@@ -139,18 +139,20 @@ void TestCancel();
 // entered itself. Otherwise it ends the process.
 void CancelAfter(Deadline deadline) noexcept;
 
+namespace detail {
 // The result of f; a copy, if f returns a reference.
 template <class F>
 using ResultOf = std::decay_t<std::invoke_result_t<F&>>;
 // The same where it may be missing. void: bool.
 template <class F>
 using OptionalResult = std::conditional_t<std::is_void_v<ResultOf<F>>, bool, std::optional<ResultOf<F>>>;
+}  // namespace detail
 
 namespace synchronization {
 [[noreturn]] void ThrowDeadlineExceeded();
 template <class F>
-void CallInto(OptionalResult<F>* result, F& f) {
-  if constexpr (std::is_void_v<ResultOf<F>>) {
+void CallInto(detail::OptionalResult<F>* result, F& f) {
+  if constexpr (std::is_void_v<detail::ResultOf<F>>) {
     f();
     *result = true;
   } else {
@@ -161,8 +163,8 @@ void CallInto(OptionalResult<F>* result, F& f) {
 
 // Calls f, and gives it up at the deadline. Its result, in a std::optional; of void: true. None (false): given up.
 template <class F>
-[[nodiscard]] OptionalResult<F> MoveOnAfter(Deadline deadline, F&& f) {
-  OptionalResult<F> result{};
+[[nodiscard]] detail::OptionalResult<F> MoveOnAfter(Deadline deadline, F&& f) {
+  detail::OptionalResult<F> result{};
   CancelScope scope(deadline);
   static_cast<void>(scope.Run([&] { synchronization::CallInto(&result, f); }));
   return result;
@@ -170,7 +172,7 @@ template <class F>
 
 // The same; `otherwise` if it was given up.
 template <class F, class T>
-[[nodiscard]] ResultOf<F> MoveOnAfter(Deadline deadline, F&& f, T&& otherwise) {
+[[nodiscard]] detail::ResultOf<F> MoveOnAfter(Deadline deadline, F&& f, T&& otherwise) {
   auto result = MoveOnAfter(deadline, f);
   if (!result) return std::forward<T>(otherwise);
   return *std::move(result);
@@ -178,10 +180,10 @@ template <class F, class T>
 
 // Calls f, and gives it up at the deadline: throws DeadlineExceeded.
 template <class F>
-ResultOf<F> FailAfter(Deadline deadline, F&& f) {
+detail::ResultOf<F> FailAfter(Deadline deadline, F&& f) {
   auto result = MoveOnAfter(deadline, f);
   if (!result) synchronization::ThrowDeadlineExceeded();
-  if constexpr (!std::is_void_v<ResultOf<F>>) return *std::move(result);
+  if constexpr (!std::is_void_v<detail::ResultOf<F>>) return *std::move(result);
 }
 
 // Calls f, which no scope around it cancels; itself it may end by the limit. False: it was. (Not while the stack is
@@ -194,11 +196,11 @@ bool ShieldedFor(Deadline limit, F&& f) {
 
 // The same without a limit. Returns what f returns.
 template <class F>
-ResultOf<F> Shielded(F&& f) {
-  if constexpr (std::is_void_v<ResultOf<F>>) {
+detail::ResultOf<F> Shielded(F&& f) {
+  if constexpr (std::is_void_v<detail::ResultOf<F>>) {
     static_cast<void>(ShieldedFor(Deadline::None(), f));
   } else {
-    std::optional<ResultOf<F>> result;
+    std::optional<detail::ResultOf<F>> result;
     static_cast<void>(ShieldedFor(Deadline::None(), [&] { result.emplace(f()); }));
     return *std::move(result);
   }

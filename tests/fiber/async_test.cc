@@ -162,7 +162,7 @@ TEST_P(AsyncTest, ContinuationsAndWhenAllOfAsyncs) {
 }
 
 TEST(Async, AnEmptyFunctionIsNamed) {
-  EXPECT_DEATH(RunAsFiber([] { Async(std::function<int()>()); }), "fiber::Async");
+  EXPECT_DEATH(RunAsFiber([] { Async(std::function<int()>()); }), "Async");
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ class FiberMisuseDeathTest : public ::testing::Test {
 // --- Without a runtime ---
 
 TEST_F(FiberMisuseDeathTest, FiberBeforeStart) {
-  EXPECT_DEATH(Fiber([] {}).Join(), "Fiber: the runtime does not run: call weft::fiber::StartRuntime");
+  EXPECT_DEATH(Fiber([] {}).Join(), "Fiber: the runtime does not run: call weft::StartRuntime");
 }
 
 TEST_F(FiberMisuseDeathTest, StartFiberDetachedBeforeStart) {
@@ -136,7 +136,7 @@ TEST_F(FiberMisuseDeathTest, StartInsideAFiber) {
 TEST_F(FiberMisuseDeathTest, ABadFlagValueIsRefusedAtStart) {
   EXPECT_DEATH(
       {
-        Options options;
+        RuntimeOptions options;
         options.run_queue_size = 1000;
         StartRuntime(options);
       },
@@ -262,7 +262,7 @@ TEST_F(FiberMisuseDeathTest, JoinOfAnEmptyDetachedOrMovedFiber) {
 
 TEST_F(FiberMisuseDeathTest, ARefusedFiberSaysWhatToUseInstead) {
   EXPECT_DEATH(WithRuntime([] {
-                 const fiber::RefuseFiberStarts refuse;
+                 const RefuseFiberStarts refuse;
                  Fiber({.name = "unwanted"}, [] {}).Join();
                }),
                "Fiber: the start of fiber 'unwanted' was refused.*TryStart");
@@ -404,7 +404,7 @@ class LostFibersDeathTest : public FiberMisuseDeathTest {
   // start() starts a fiber that calls BeLost(); the runtime then ends without it.
   template <class Start>
   static void Lose(Start start) {
-    Options options = OptionsOf({2, 1});
+    RuntimeOptions options = OptionsOf({2, 1});
     options.terminate_timeout = 1ms;
     StartRuntime(options);
     start();
@@ -494,7 +494,7 @@ TEST_F(LostFibersDeathTest, ATimersCallbackThatWasQueuedWhenTheRuntimeEndedIsLos
   EXPECT_DEATH(
       {
         static std::atomic<bool> begun{false};
-        Options options = OptionsOf({1, 1});
+        RuntimeOptions options = OptionsOf({1, 1});
         options.terminate_timeout = 1ms;
         StartRuntime(options);
         Fiber([] {
@@ -516,7 +516,7 @@ TEST_F(LostFibersDeathTest, AFiberThatBlocksItsThreadIsLost) {
       {
         static std::atomic<bool> begun{false};
         static std::atomic<bool> ends{false};
-        Options options = OptionsOf({2, 1});
+        RuntimeOptions options = OptionsOf({2, 1});
         options.terminate_timeout = 1ms;
         StartRuntime(options);
         Fiber fiber(Named(), [] {

@@ -131,7 +131,7 @@ TEST_P(FiberTaskTest, ACancelledGetLeavesTheTask) {
 
 TEST_P(FiberTaskTest, ARefusedStartThrows) {
   InFiberAndThread([] {
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     auto alive = std::make_shared<int>();
     EXPECT_THROW(static_cast<void>(FiberTask<void>({.name = "never"}, [alive] {})), TaskRefused);
     EXPECT_EQ(alive.use_count(), 1);

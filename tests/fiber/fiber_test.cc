@@ -434,7 +434,7 @@ TEST_P(FiberTest, StartFiberDetachedHonoursItsAttributes) {
 TEST_P(FiberTest, ARefusedFunctionIsDestroyedAndNotRun) {
   auto shared = std::make_shared<int>(0);
   {
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     EXPECT_FALSE(StartFiberDetached([shared] { ++*shared; }));
     EXPECT_FALSE(StartFiberDetached({.name = "never"}, [shared] { ++*shared; }));
     EXPECT_FALSE(Fiber::TryStart({}, [shared] { ++*shared; }).has_value());
@@ -453,7 +453,7 @@ TEST_P(FiberTest, ARefusedFunctionIsDestroyedAndNotRun) {
 TEST_P(FiberTest, ARefusedFiberGivesItsExecutionContextBack) {
   auto context = FiberExecutionContext::Create();
   {
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     EXPECT_FALSE(StartFiberDetached({.execution_context = context.get()}, [] {}));
     EXPECT_FALSE(Fiber::TryStart({.execution_context = context.get()}, [] {}).has_value());
   }
@@ -526,7 +526,7 @@ TEST_P(FiberTest, ABatchIsPostedAlsoWithThePolicyDispatch) {
       EXPECT_NE(GetFiberId(), mine);
       latch.CountDown();
     });
-    ASSERT_TRUE(BatchStartFiberDetached({.launch_policy = fiber::Launch::Dispatch}, std::move(batch)));
+    ASSERT_TRUE(BatchStartFiberDetached({.launch_policy = Launch::Dispatch}, std::move(batch)));
     latch.Wait();
   });
 }

@@ -27,6 +27,7 @@ PUBLIC_NAMES = {"base::RefPtr": "base/ref_ptr.h", "base::RefCounted": "base/ref_
 
 # Where a public declaration names one nevertheless: a concept constrains a template, and no user names it.
 # LimitedResult<F> is a bool or a std::optional, as F returns.
+# ResultOf<F> is what F returns, OptionalResult<F> a bool or a std::optional of it.
 # KeptOf<R> is R, or std::monostate for void.
 # ClientStream is a private base.
 EXCEPTIONS = {"fiber/async.h": {"detail::FiberProcedure"},
@@ -36,6 +37,7 @@ EXCEPTIONS = {"fiber/async.h": {"detail::FiberProcedure"},
               "fiber/fiber_task.h": {"detail::StartProcedure"},
               "fiber/select.h": {"detail::AwaitedRange", "detail::WaitAnyArguments",
                                  "synchronization::DoNothing"},  # the last is a default, as below
+              "sync/cancel_scope.h": {"detail::OptionalResult", "detail::ResultOf"},
               "sync/select.h": {"synchronization::DoNothing"},
               "io/select.h": {"synchronization::DoNothing"},
               "io/fiber_blocking.h": {"detail::LimitedResult"},
@@ -120,8 +122,8 @@ def declarations(text):
             statement = ""
         else:
             statement += c
-    # An alias gives an internal type its public name.
-    return [one for one in shown if not re.match(r"friend class|using \w+ =", one) and not FOR_LAYERS_ABOVE.search(one)]
+    # An alias, and a using-declaration, give what is internal its public name.
+    return [one for one in shown if not re.match(r"friend class|using \w+ =|using [\w:]+$", one) and not FOR_LAYERS_ABOVE.search(one)]
 
 
 def internal_names(text):
@@ -190,7 +192,7 @@ class PublicHeaders(unittest.TestCase):
         self.assertEqual(internal_names(code % ("void F(int, const numa::Z&) { }", "")), {"numa::Z"})
         self.assertEqual(internal_names(code % ("", "void G(fiber::detail::Z);")), {"detail::Z"})
         self.assertEqual(internal_names(code % ("", "namespace detail { base::Z z; }")), set())
-        self.assertEqual(internal_names(code % ("", "base::RefPtr<int> G(); using W = base::Y;")), set())
+        self.assertEqual(internal_names(code % ("", "base::RefPtr<int> G(); using W = base::Y; using base::Z;")), set())
 
 
 if __name__ == "__main__":

@@ -304,7 +304,7 @@ TEST_P(CoroutineTest, ARefusedFiberIsAnException) {
     co_return std::errc();
   };
   InThread([&] {
-    fiber::RefuseFiberStarts refuse;
+    RefuseFiberStarts refuse;
     EXPECT_EQ(AwaitInFiber(await()), std::errc::resource_unavailable_try_again);
   });
 }

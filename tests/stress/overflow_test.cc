@@ -30,8 +30,8 @@ constexpr int kFibers = WEFT_ASAN || WEFT_TSAN ? 20'000 : 100'000;
 
 class Overflow : public ::testing::TestWithParam<Shape> {
  protected:
-  static Options SmallQueue() {
-    Options options = OptionsOf(GetParam());
+  static RuntimeOptions SmallQueue() {
+    RuntimeOptions options = OptionsOf(GetParam());
     options.run_queue_size = 16;
     options.start_timeout = 60s;  // Plain threads must be slowed down here, not refused.
     options.terminate_timeout = 60s;
@@ -198,7 +198,7 @@ TEST_P(Overflow, ABatchLargerThanTheQueue) {
 }
 
 TEST(OverflowRefusal, APlainThreadIsRefusedInTheEndAndTheFunctionHasNotRun) {
-  Options options = OptionsOf({1, 1});
+  RuntimeOptions options = OptionsOf({1, 1});
   options.run_queue_size = 16;
   options.start_timeout = 20ms;
   const RuntimeOf runtime(options);
