@@ -85,9 +85,11 @@ auto StartAsync(const FiberAttributes& attributes, F&& f, Args&&... args) {
   using Procedure = AsyncProcedure<decltype(call)>;
   typename Procedure::PromiseType promise;
   auto future = promise.GetFuture();
-  if (!StartFiberDetached(attributes, Procedure(std::move(call), std::move(promise)))) {
+  const StartRefusal refusal =
+      Start("Async", PlanStart("Async", attributes), Procedure(std::move(call), std::move(promise)));
+  if (refusal != StartRefusal::kNone) {
     typename Procedure::PromiseType refused;
-    refused.SetException(FiberNotStarted());
+    refused.SetException(FiberNotStarted(attributes.name, refusal));
     return refused.GetFuture();
   }
   return future;

@@ -48,7 +48,6 @@
 #include "weft/base/report/check.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/base/unique_function.h"
-#include "weft/fiber/exception.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/sync/fiber_cancelled.h"
 
@@ -65,10 +64,8 @@ class ChildGroup {
   // Runs body(0) ... body(count - 1), each in a fiber. Throws FiberNotStarted if one cannot be started; those that were
   // are cancelled then. Once, with a `body` that lives until the group ends.
   template <class Body>
-  void Start(std::size_t count, const Body& body) {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!scope_.Spawn([&body, i] { body(i); })) FailNotStarted();
-    }
+  void Start(const char* caller, std::size_t count, const Body& body) {
+    for (std::size_t i = 0; i < count; ++i) ScopeAccess::Spawn(scope_, caller, [&body, i] { body(i); });
   }
 
   // Waits until all have ended. Then throws the first exception, or the caller's own cancellation, if there is one.
@@ -81,8 +78,6 @@ class ChildGroup {
   void CancelOthers() noexcept { static_cast<void>(scope_.Cancel()); }
 
  private:
-  [[noreturn]] static void FailNotStarted();
-
   FiberScope scope_;
 };
 
@@ -189,7 +184,7 @@ auto RunFirstToEnd(Range& callables, std::size_t n, const char* caller) {
   const auto body = [&](std::size_t i) { first.Run(*running, i, elements[i]); };
   ChildGroup group;
   running = &group;
-  if (n != 0) group.Start(elements.size(), body);
+  if (n != 0) group.Start(caller, elements.size(), body);
   group.Await();
   return std::move(first.places());
 }
@@ -208,7 +203,7 @@ auto CollectAll(Range&& callables) {
   };
   fiber::detail::ChildGroup group;  // The last of the locals: CG1.
   running = &group;
-  group.Start(elements.size(), body);
+  group.Start("CollectAll", elements.size(), body);
   group.Await();
   if constexpr (!std::is_void_v<R>) {
     std::vector<R> all;
@@ -232,7 +227,7 @@ requires(std::invocable<Fs&>&&...) std::tuple<fiber::detail::KeptOf<std::invoke_
   };
   fiber::detail::ChildGroup group;  // The last of the locals: CG1.
   running = &group;
-  group.Start(sizeof...(Fs), body);
+  group.Start("CollectAll", sizeof...(Fs), body);
   group.Await();
   return std::apply([](auto&... result) { return std::tuple(*std::move(result)...); }, results);
 }
@@ -293,7 +288,7 @@ requires(fiber::detail::ForwardRange<Range>&& std::invocable<
   };
   fiber::detail::ChildGroup group;  // The last of the locals: CG1.
   running = &group;
-  group.Start(limit == 0 || limit > elements.size() ? elements.size() : limit, body);
+  group.Start("ForEach", limit == 0 || limit > elements.size() ? elements.size() : limit, body);
   group.Await();
 }
 

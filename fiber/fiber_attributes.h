@@ -2,14 +2,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What may be asked of a new fiber: Fiber::Attributes, under a name that both Fiber and StartFiberDetached can use.
+// FiberNotStarted: the exception that says that it is refused (fiber.h has the rule).
 // Sample:
 //   bool started = StartFiberDetached({.scheduling_group_local = true, .name = "acceptor"}, [] { ... });
 #ifndef WEFT_FIBER_FIBER_ATTRIBUTES_H_
 #define WEFT_FIBER_FIBER_ATTRIBUTES_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace weft {
 
@@ -60,6 +64,30 @@ struct FiberAttributes {
 
   // Refuse the start while the runtime is overloaded (fiber_limiter.h). If any group will do, one that is not is taken.
   bool refuse_if_overloaded = false;
+};
+
+// Why a fiber was not started.
+enum class StartRefusal : std::uint8_t {
+  kNone,        // It was.
+  kNoRuntime,   // the runtime has ended or is going down (or a test refuses starts: RefuseFiberStarts)
+  kOverloaded,  // so the runtime is, and the attributes say refuse_if_overloaded (fiber_limiter.h)
+  kQueueFull,   // too many fibers are queued, and have been for --fiber_start_timeout_ms
+  kNoMemory,
+};
+
+// A fiber was not started, and its function has not run.
+class FiberNotStarted : public std::runtime_error {
+ public:
+  // `name`: of the fiber, or of what has started it; may be empty.
+  FiberNotStarted(std::string_view name, StartRefusal why);
+  ~FiberNotStarted() override;
+
+  const std::string& Name() const noexcept { return name_; }
+  StartRefusal Why() const noexcept { return why_; }
+
+ private:
+  std::string name_;
+  StartRefusal why_;
 };
 
 }  // namespace weft

@@ -54,9 +54,9 @@ void StartRuntime(const RuntimeOptions& options);
 //
 // From its beginning until the next StartRuntime() has returned, plain threads start no fibers or timers
 // (StartFiberDetached returns false, SetFiberTimer 0); fibers may go on starting fibers until the time is up and the
-// workers are told to stop. From then on they are refused, too, and one that makes a Fiber or a task, which cannot
-// return a refusal, never runs again. Timers do not fire any more, and their callbacks are destroyed; sleeps and timed
-// waits of fibers do end in time.
+// workers are told to stop. From then on they are refused, too, and one that would get an exception for it (it makes a
+// Fiber or a task, say) never runs again. Timers do not fire any more, and their callbacks are destroyed; sleeps and
+// timed waits of fibers do end in time.
 // It waits, without a limit (though the time counts towards terminate_timeout), for threads in the middle of a start:
 // until they have moved or copied their callables into the fibers and handed these over, or destroyed them as refused.
 // So a callable's constructors and destructor may not call it, nor wait for what its caller does only afterwards, such

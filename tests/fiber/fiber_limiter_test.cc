@@ -107,6 +107,12 @@ TEST_P(FiberLimiterTest, WhatDoesNotAskIsNotRefused) {
   std::vector<void (*)()> batch(10, [] {});
   EXPECT_TRUE(BatchStartFiberDetached(std::move(batch)));
   EXPECT_EQ(Fiber::TryStart(kUnlessOverloaded, [] {}), std::nullopt);
+  try {
+    Fiber(kUnlessOverloaded, [] {}).Join();
+    ADD_FAILURE() << "it was started";
+  } catch (const FiberNotStarted& refused) {
+    EXPECT_EQ(refused.Why(), StartRefusal::kOverloaded);
+  }
 }
 
 // FL1

@@ -362,7 +362,7 @@ TEST_P(FiberScopeTest, ARefusedSpawnLeavesNothing) {
     {
       const RefuseFiberStarts refuse;
       for (int i = 0; i < 5; ++i) EXPECT_FALSE(scope.Spawn([owned] {}));
-      EXPECT_THROW(static_cast<void>(scope.SpawnTask([owned] {})), TaskRefused);
+      EXPECT_THROW(static_cast<void>(scope.SpawnTask([owned] {})), FiberNotStarted);
     }
     EXPECT_EQ(owned.use_count(), 1);
     ASSERT_TRUE(scope.Spawn([] {})) << "the limit's units are back";

@@ -441,6 +441,15 @@ TEST_P(FiberTest, ARefusedFunctionIsDestroyedAndNotRun) {
     std::vector<std::function<void()>> batch(3, [shared] { ++*shared; });
     EXPECT_FALSE(BatchStartFiberDetached({.name = "refused"}, std::vector(batch)));
     EXPECT_FALSE(BatchStartFiberDetached(std::move(batch)));
+    EXPECT_THROW(Fiber([shared] { ++*shared; }), FiberNotStarted);
+    EXPECT_THROW(Fiber(Launch::Dispatch, [shared] { ++*shared; }), FiberNotStarted);
+    try {
+      Fiber({.name = "never"}, [shared] { ++*shared; });
+    } catch (const FiberNotStarted& refused) {
+      EXPECT_EQ(refused.Name(), "never");
+      EXPECT_EQ(refused.Why(), StartRefusal::kNoRuntime);
+      EXPECT_STREQ(refused.what(), "the start of fiber 'never' was refused: the runtime has ended or is going down");
+    }
   }
   EXPECT_EQ(shared.use_count(), 1);
   EXPECT_EQ(*shared, 0);

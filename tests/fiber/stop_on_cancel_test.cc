@@ -130,7 +130,7 @@ TEST_P(StopOnCancelTest, WhereNothingCancelsItCostsNothing) {
 TEST_P(StopOnCancelTest, ARefusedStartIsThrown) {
   InFiber([] {
     const RefuseFiberStarts refuse;
-    EXPECT_THROW(StopOnCancel(), TaskRefused);
+    EXPECT_THROW(StopOnCancel(), FiberNotStarted);
   });
 }
 

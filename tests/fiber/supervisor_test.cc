@@ -591,7 +591,7 @@ TEST_P(SupervisorTest, ARefusedStartIsAFailure) {
       supervisor.Run();
       ADD_FAILURE() << "it fails";
     } catch (const SupervisionFailed& failed) {
-      EXPECT_THROW(std::rethrow_exception(failed.Cause()), TaskRefused);
+      EXPECT_THROW(std::rethrow_exception(failed.Cause()), FiberNotStarted);
     }
     EXPECT_EQ(supervisor.Restarts(), 2U);
   });

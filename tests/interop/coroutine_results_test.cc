@@ -13,7 +13,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -396,8 +395,8 @@ TEST_P(CoroutineResultsTest, ARefusedFiberLeavesWhatWasAwaited) {
       RefuseFiberStarts refuse;
       AwaitInFiber(ended);  // What need not wait needs no fiber.
       EXPECT_TRUE(AwaitInFiber(Throws<std::domain_error>(MakeExceptionFuture<int>(std::domain_error("no")))));
-      EXPECT_TRUE(AwaitInFiber(Throws<std::system_error>(task)));
-      EXPECT_TRUE(AwaitInFiber(Throws<std::system_error>(future)));
+      EXPECT_TRUE(AwaitInFiber(Throws<FiberNotStarted>(task)));
+      EXPECT_TRUE(AwaitInFiber(Throws<FiberNotStarted>(future)));
     }
     may_end.Set();
     EXPECT_EQ(task.Get(), 1);

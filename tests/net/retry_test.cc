@@ -554,7 +554,7 @@ TEST_P(RetryTest, AnAttemptThatIsRefusedCostsNothing) {
     EXPECT_EQ(calls, 1);
     EXPECT_EQ(LeftIn(&budget), 1);
     refuse.emplace();
-    EXPECT_THROW(Hedge({}, [&](std::size_t) { ++calls; }), TaskRefused);
+    EXPECT_THROW(Hedge({}, [&](std::size_t) { ++calls; }), FiberNotStarted);
     refuse.reset();
     EXPECT_EQ(calls, 1);
   });

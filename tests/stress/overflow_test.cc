@@ -219,6 +219,12 @@ TEST(OverflowRefusal, APlainThreadIsRefusedInTheEndAndTheFunctionHasNotRun) {
   std::vector<std::function<void()>> batch(5, [shared] { ++*shared; });
   EXPECT_FALSE(BatchStartFiberDetached(std::move(batch)));
   EXPECT_FALSE(Fiber::TryStart({}, [shared] { ++*shared; }).has_value());
+  try {
+    Fiber([shared] { ++*shared; }).Join();
+    ADD_FAILURE() << "it was started";
+  } catch (const FiberNotStarted& refused) {
+    EXPECT_EQ(refused.Why(), StartRefusal::kQueueFull);
+  }
   stop = true;
   busy.Join();
   while (shared.use_count() != 1) std::this_thread::yield();
