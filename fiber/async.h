@@ -35,17 +35,6 @@ namespace weft {
 
 namespace fiber::detail {
 
-// A function and its arguments, as one callable.
-template <class F, class... Args>
-auto BindCall(F&& f, Args&&... args) {
-  using Kept = std::conditional_t<TakesCopies<F, Args...>, std::tuple<std::decay_t<Args>...>,
-                                  std::tuple<std::unwrap_ref_decay_t<Args>...>>;
-  return
-      [f = std::decay_t<F>(std::forward<F>(f)), args = Kept(std::forward<Args>(args)...)]() mutable -> decltype(auto) {
-        return std::apply(std::move(f), std::move(args));
-      };
-}
-
 // What the fiber runs.
 template <class Call>
 class AsyncProcedure {

@@ -201,7 +201,7 @@ class Fiber {
       refusal = fiber::detail::Start("Fiber", std::move(plan),
                                      fiber::detail::CancellableProcedure<std::decay_t<F>>{std::forward<F>(f)});
     } else {
-      auto bound = fiber::detail::BindProcedure(std::forward<F>(f), std::forward<Args>(args)...);
+      auto bound = fiber::detail::BindCall(std::forward<F>(f), std::forward<Args>(args)...);
       refusal = fiber::detail::Start("Fiber", std::move(plan),
                                      fiber::detail::CancellableProcedure<decltype(bound)>{std::move(bound)});
     }

@@ -157,12 +157,13 @@ concept TakesReferred = std::invocable<std::decay_t<F>, std::unwrap_ref_decay_t<
 
 // A function and its arguments as one callable, both kept by value.
 template <class F, class... Args>
-auto BindProcedure(F&& f, Args&&... args) {
+auto BindCall(F&& f, Args&&... args) {
   using Kept = std::conditional_t<TakesCopies<F, Args...>, std::tuple<std::decay_t<Args>...>,
                                   std::tuple<std::unwrap_ref_decay_t<Args>...>>;
-  return [f = std::decay_t<F>(std::forward<F>(f)), args = Kept(std::forward<Args>(args)...)]() mutable {
-    std::apply(std::move(f), std::move(args));
-  };
+  return
+      [f = std::decay_t<F>(std::forward<F>(f)), args = Kept(std::forward<Args>(args)...)]() mutable -> decltype(auto) {
+        return std::apply(std::move(f), std::move(args));
+      };
 }
 
 template <class F>
