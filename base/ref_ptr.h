@@ -109,4 +109,10 @@ RefPtr<T> MakeRefCounted(Args&&... args) {
 
 }  // namespace weft::base
 
+namespace weft {  // What programs write.
+using base::MakeRefCounted;
+using base::RefCounted;
+using base::RefPtr;
+}  // namespace weft
+
 #endif  // WEFT_BASE_REF_PTR_H_

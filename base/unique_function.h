@@ -147,4 +147,8 @@ class UniqueFunction<R(Args...)> {
 
 }  // namespace weft::base
 
+namespace weft {
+using base::UniqueFunction;  // What programs write.
+}  // namespace weft
+
 #endif  // WEFT_BASE_UNIQUE_FUNCTION_H_

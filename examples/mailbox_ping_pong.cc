@@ -62,7 +62,7 @@ void AnswerPings(weft::Mailbox<ToPong> mailbox) {
 }  // namespace
 
 int main() {
-  weft::fiber::StartRuntime();
+  weft::StartRuntime();
   weft::Mailbox<ToPing> pings;
   weft::Mailbox<ToPong> pongs;
   const auto to_ping = pings.MakeSender();
@@ -81,7 +81,7 @@ int main() {
   pong.Join();
   clock.Stop();
 
-  const std::size_t unfinished = weft::fiber::TerminateRuntime();
+  const std::size_t unfinished = weft::TerminateRuntime();
   std::cout << score.rounds << " rounds, and " << score.ticks << " ticks of a clock in between\n";
   return score.rounds == kRounds && unfinished == 0 ? 0 : 1;
 }

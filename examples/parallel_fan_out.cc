@@ -43,14 +43,14 @@ std::int64_t AskAll() {
 }  // namespace
 
 int main() {
-  weft::fiber::StartRuntime();
+  weft::StartRuntime();
 
   const auto begin = std::chrono::steady_clock::now();
   std::int64_t sum = 0;
   weft::Fiber([&sum] { sum = AskAll(); }).Join();
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
 
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
   std::cout << kServers << " questions of 50 ms each were answered in " << took.count() << " ms; the sum is " << sum
             << "\n";
   return sum == std::int64_t{kServers} * (kServers - 1) / 2 && took >= 50ms && took < 2s ? 0 : 1;

@@ -17,7 +17,7 @@
 using namespace std::chrono_literals;
 
 int main() {
-  weft::fiber::StartRuntime();
+  weft::StartRuntime();
 
   constexpr int kTicks = 10;
   const auto begin = std::chrono::steady_clock::now();
@@ -32,7 +32,7 @@ int main() {
   }
   const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin);
 
-  const std::size_t unfinished = weft::fiber::TerminateRuntime();
+  const std::size_t unfinished = weft::TerminateRuntime();
   std::cout << kTicks << " ticks of 20 ms in " << took.count() << " ms\n";
   return took >= kTicks * 20ms && unfinished == 0 ? 0 : 1;
 }

@@ -46,7 +46,7 @@ class Table {
 }  // namespace
 
 int main() {
-  weft::fiber::StartRuntime();
+  weft::StartRuntime();
 
   Table table;
   const auto begin = std::chrono::steady_clock::now();
@@ -61,7 +61,7 @@ int main() {
   const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - begin;
 
   const int strokes = table.strokes();
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
   std::cout << kRounds << " rounds, " << took.count() / kRounds << " ns each\n";
   return strokes == 2 * kRounds ? 0 : 1;
 }

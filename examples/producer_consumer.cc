@@ -38,7 +38,7 @@ std::int64_t Consume(Queue& queue) {
 }  // namespace
 
 int main() {
-  weft::fiber::StartRuntime();
+  weft::StartRuntime();
 
   Queue queue(64);
   std::atomic<std::int64_t> sum{0};
@@ -54,7 +54,7 @@ int main() {
   for (weft::Fiber& consumer : consumers) consumer.Join();
   consumer_thread.join();
 
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
   constexpr std::int64_t kExpected = std::int64_t{kProducers} * kItemsEach * (kItemsEach + 1) / 2;
   std::cout << "consumed numbers that add up to " << sum.load() << ", expected " << kExpected << "\n";
   return sum.load() == kExpected ? 0 : 1;

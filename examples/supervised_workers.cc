@@ -77,7 +77,7 @@ void Watch(const weft::Supervisor& supervisor, weft::FiberChannel<int>& numbers,
 }  // namespace
 
 int main() {
-  weft::fiber::StartRuntime();
+  weft::StartRuntime();
   Totals totals;
   std::size_t restarts = 0;
   weft::Fiber([&] {
@@ -96,7 +96,7 @@ int main() {
     supervisor.Run();
     restarts = supervisor.Restarts();
   }).Join();
-  const std::size_t unfinished = weft::fiber::TerminateRuntime();
+  const std::size_t unfinished = weft::TerminateRuntime();
   std::cout << totals.good << " good numbers, " << totals.bad << " bad ones, " << totals.raised
             << " exception raised by another fiber, " << restarts << " restarts\n";
   const bool as_it_should_be = totals.good + totals.bad == kNumbers && totals.bad == kNumbers / 100 &&

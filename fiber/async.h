@@ -1,10 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// fiber::Async: calls a function in a new fiber, and returns the Future of what it returns.
+// Async: calls a function in a new fiber, and returns the Future of what it returns.
 // Sample:
-//   Future<int> sum = fiber::Async([](int a, int b) { return a + b; }, 1, 2);
-//   const int three = sum.Get();                                  // or fiber::BlockingGet(&sum).GetValue0()
+//   Future<int> sum = Async([](int a, int b) { return a + b; }, 1, 2);
+//   const int three = sum.Get();                                  // or BlockingGet(&sum).GetValue0()
 //
 // f(args...) is called once; function and arguments are kept as Fiber keeps them (fiber.h), and destroyed before the
 // Future is resolved. If f returns a U, the Future is a Future<U>; if nothing, a Future<>; if a Future, that one. If f
@@ -31,20 +31,9 @@
 #include "weft/fiber/future.h"
 #include "weft/fiber/future/future_state.h"
 
-namespace weft::fiber {
+namespace weft {
 
-namespace detail {
-
-// A function and its arguments, as one callable.
-template <class F, class... Args>
-auto BindCall(F&& f, Args&&... args) {
-  using Kept = std::conditional_t<TakesCopies<F, Args...>, std::tuple<std::decay_t<Args>...>,
-                                  std::tuple<std::unwrap_ref_decay_t<Args>...>>;
-  return
-      [f = std::decay_t<F>(std::forward<F>(f)), args = Kept(std::forward<Args>(args)...)]() mutable -> decltype(auto) {
-        return std::apply(std::move(f), std::move(args));
-      };
-}
+namespace fiber::detail {
 
 // What the fiber runs.
 template <class Call>
@@ -80,57 +69,64 @@ class AsyncProcedure {
 
 template <class F, class... Args>
 auto StartAsync(const FiberAttributes& attributes, F&& f, Args&&... args) {
-  CheckNotEmpty("fiber::Async", f);
+  CheckNotEmpty("Async", f);
   auto call = BindCall(std::forward<F>(f), std::forward<Args>(args)...);
   using Procedure = AsyncProcedure<decltype(call)>;
   typename Procedure::PromiseType promise;
   auto future = promise.GetFuture();
-  if (!StartFiberDetached(attributes, Procedure(std::move(call), std::move(promise)))) {
+  const StartRefusal refusal =
+      Start("Async", PlanStart("Async", attributes), Procedure(std::move(call), std::move(promise)));
+  if (refusal != StartRefusal::kNone) {
     typename Procedure::PromiseType refused;
-    refused.SetException(FiberNotStarted());
+    refused.SetException(FiberNotStarted(attributes.name, refusal));
     return refused.GetFuture();
   }
   return future;
 }
 
-}  // namespace detail
+}  // namespace fiber::detail
 
 template <class F, class... Args>
-requires detail::FiberProcedure<F, Args...>
+requires fiber::detail::FiberProcedure<F, Args...>
 auto Async(const FiberAttributes& attributes, F&& f, Args&&... args) {
-  return detail::StartAsync(attributes, std::forward<F>(f), std::forward<Args>(args)...);
+  return fiber::detail::StartAsync(attributes, std::forward<F>(f), std::forward<Args>(args)...);
 }
 
 // tRPC-Cpp's forms: how, in which group (an index, kNearestSchedulingGroup or kUnspecifiedSchedulingGroup) and in which
 // context (nullptr: the caller's).
 template <class F, class... Args>
-requires detail::FiberProcedure<F, Args...>
+requires fiber::detail::FiberProcedure<F, Args...>
 auto Async(Launch policy, std::size_t scheduling_group, FiberExecutionContext* execution_context, F&& f,
            Args&&... args) {
   const FiberAttributes attributes{
       .launch_policy = policy, .scheduling_group = scheduling_group, .execution_context = execution_context};
-  return detail::StartAsync(attributes, std::forward<F>(f), std::forward<Args>(args)...);
+  return fiber::detail::StartAsync(attributes, std::forward<F>(f), std::forward<Args>(args)...);
 }
 
 template <class F, class... Args>
-requires detail::FiberProcedure<F, Args...>
+requires fiber::detail::FiberProcedure<F, Args...>
 auto Async(Launch policy, std::size_t scheduling_group, F&& f, Args&&... args) {
   const FiberAttributes attributes{.launch_policy = policy, .scheduling_group = scheduling_group};
-  return detail::StartAsync(attributes, std::forward<F>(f), std::forward<Args>(args)...);
+  return fiber::detail::StartAsync(attributes, std::forward<F>(f), std::forward<Args>(args)...);
 }
 
 template <class F, class... Args>
-requires detail::FiberProcedure<F, Args...>
+requires fiber::detail::FiberProcedure<F, Args...>
 auto Async(Launch policy, F&& f, Args&&... args) {
-  return detail::StartAsync(FiberAttributes{.launch_policy = policy}, std::forward<F>(f), std::forward<Args>(args)...);
+  return fiber::detail::StartAsync(FiberAttributes{.launch_policy = policy}, std::forward<F>(f),
+                                   std::forward<Args>(args)...);
 }
 
 template <class F, class... Args>
-requires detail::FiberProcedure<F, Args...>
+requires fiber::detail::FiberProcedure<F, Args...>
 auto Async(F&& f, Args&&... args) {
-  return detail::StartAsync(FiberAttributes(), std::forward<F>(f), std::forward<Args>(args)...);
+  return fiber::detail::StartAsync(FiberAttributes(), std::forward<F>(f), std::forward<Args>(args)...);
 }
 
-}  // namespace weft::fiber
+namespace fiber {
+using weft::Async;  // docs/from_trpc.md
+}  // namespace fiber
+
+}  // namespace weft
 
 #endif  // WEFT_FIBER_ASYNC_H_

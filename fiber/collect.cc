@@ -11,6 +11,4 @@ void ChildGroup::Await() {
   if (!scope_.IsCancelled() && scope_.Cancelled() != 0) throw FiberCancelled(/*by_deadline=*/false);
 }
 
-void ChildGroup::FailNotStarted() { throw FiberNotStarted(); }
-
 }  // namespace weft::fiber::detail

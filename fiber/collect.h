@@ -3,12 +3,12 @@
 //
 // CollectAll, CollectN, CollectAny, ForEach: call many functions at once, each in a fiber, and wait for them.
 // Sample:
-//   auto [user, stock] = fiber::CollectAll([&] { return GetUser(id); }, [&] { return GetStock(item); });
+//   auto [user, stock] = CollectAll([&] { return GetUser(id); }, [&] { return GetStock(item); });
 //   std::vector<std::function<Reply()>> calls = CallsToAllReplicas();
-//   std::vector<Reply> replies = fiber::CollectAll(calls);                  // in the order of the calls
-//   auto fastest_two = fiber::CollectN(calls, 2);                           // pairs of index and reply, as they come
-//   auto [index, reply] = fiber::CollectAny(calls);
-//   fiber::ForEach(orders, [](Order& order) { Ship(order); }, 16);          // at most 16 at a time
+//   std::vector<Reply> replies = CollectAll(calls);                  // in the order of the calls
+//   auto fastest_two = CollectN(calls, 2);                           // pairs of index and reply, as they come
+//   auto [index, reply] = CollectAny(calls);
+//   ForEach(orders, [](Order& order) { Ship(order); }, 16);          // at most 16 at a time
 //
 // All of them return when every function that was called has ended, so functions may refer to the caller's locals;
 // functions and ranges are not copied. The outcome may be known before: when n have ended, or one has thrown. Functions
@@ -48,13 +48,12 @@
 #include "weft/base/report/check.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/base/unique_function.h"
-#include "weft/fiber/exception.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/sync/fiber_cancelled.h"
 
-namespace weft::fiber {
+namespace weft {
 
-namespace detail {
+namespace fiber::detail {
 
 class ChildGroup {
  public:
@@ -65,10 +64,8 @@ class ChildGroup {
   // Runs body(0) ... body(count - 1), each in a fiber. Throws FiberNotStarted if one cannot be started; those that were
   // are cancelled then. Once, with a `body` that lives until the group ends.
   template <class Body>
-  void Start(std::size_t count, const Body& body) {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!scope_.Spawn([&body, i] { body(i); })) FailNotStarted();
-    }
+  void Start(const char* caller, std::size_t count, const Body& body) {
+    for (std::size_t i = 0; i < count; ++i) ScopeAccess::Spawn(scope_, caller, [&body, i] { body(i); });
   }
 
   // Waits until all have ended. Then throws the first exception, or the caller's own cancellation, if there is one.
@@ -81,8 +78,6 @@ class ChildGroup {
   void CancelOthers() noexcept { static_cast<void>(scope_.Cancel()); }
 
  private:
-  [[noreturn]] static void FailNotStarted();
-
   FiberScope scope_;
 };
 
@@ -189,26 +184,26 @@ auto RunFirstToEnd(Range& callables, std::size_t n, const char* caller) {
   const auto body = [&](std::size_t i) { first.Run(*running, i, elements[i]); };
   ChildGroup group;
   running = &group;
-  if (n != 0) group.Start(elements.size(), body);
+  if (n != 0) group.Start(caller, elements.size(), body);
   group.Await();
   return std::move(first.places());
 }
 
-}  // namespace detail
+}  // namespace fiber::detail
 
 template <class Range>
-requires detail::CallableRange<Range>
+requires fiber::detail::CallableRange<Range>
 auto CollectAll(Range&& callables) {
-  using R = detail::ReturnOf<Range>;
-  const detail::Elements<Range> elements(callables);
-  std::vector<std::optional<detail::KeptOf<R>>> results(elements.size());
-  detail::ChildGroup* running = nullptr;
+  using R = fiber::detail::ReturnOf<Range>;
+  const fiber::detail::Elements<Range> elements(callables);
+  std::vector<std::optional<fiber::detail::KeptOf<R>>> results(elements.size());
+  fiber::detail::ChildGroup* running = nullptr;
   const auto body = [&](std::size_t i) {
-    if (!running->IsOver()) detail::CallInto(results[i], elements[i]);
+    if (!running->IsOver()) fiber::detail::CallInto(results[i], elements[i]);
   };
-  detail::ChildGroup group;  // The last of the locals: CG1.
+  fiber::detail::ChildGroup group;  // The last of the locals: CG1.
   running = &group;
-  group.Start(elements.size(), body);
+  group.Start("CollectAll", elements.size(), body);
   group.Await();
   if constexpr (!std::is_void_v<R>) {
     std::vector<R> all;
@@ -219,30 +214,30 @@ auto CollectAll(Range&& callables) {
 }
 
 template <class... Fs>
-requires(std::invocable<Fs&>&&...) std::tuple<detail::KeptOf<std::invoke_result_t<Fs&>>...> CollectAll(
+requires(std::invocable<Fs&>&&...) std::tuple<fiber::detail::KeptOf<std::invoke_result_t<Fs&>>...> CollectAll(
     Fs&&... functions) {
-  std::tuple<std::optional<detail::KeptOf<std::invoke_result_t<Fs&>>>...> results;
-  detail::ChildGroup* running = nullptr;
+  std::tuple<std::optional<fiber::detail::KeptOf<std::invoke_result_t<Fs&>>>...> results;
+  fiber::detail::ChildGroup* running = nullptr;
   const auto body = [&](std::size_t index) {
     if (running->IsOver()) return;
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      ((index == I ? detail::CallInto(std::get<I>(results), functions) : void()), ...);
+      ((index == I ? fiber::detail::CallInto(std::get<I>(results), functions) : void()), ...);
     }
     (std::index_sequence_for<Fs...>());
   };
-  detail::ChildGroup group;  // The last of the locals: CG1.
+  fiber::detail::ChildGroup group;  // The last of the locals: CG1.
   running = &group;
-  group.Start(sizeof...(Fs), body);
+  group.Start("CollectAll", sizeof...(Fs), body);
   group.Await();
   return std::apply([](auto&... result) { return std::tuple(*std::move(result)...); }, results);
 }
 
 // The first n to end, in that order.
 template <class Range>
-requires detail::CallableRange<Range>
+requires fiber::detail::CallableRange<Range>
 auto CollectN(Range&& callables, std::size_t n) {
-  using R = detail::ReturnOf<Range>;
-  auto ended = detail::RunFirstToEnd(callables, n, "CollectN");
+  using R = fiber::detail::ReturnOf<Range>;
+  auto ended = fiber::detail::RunFirstToEnd(callables, n, "CollectN");
   if constexpr (std::is_void_v<R>) {
     std::vector<std::size_t> indices;
     for (const auto& one : ended) indices.push_back(one->index);
@@ -256,13 +251,13 @@ auto CollectN(Range&& callables, std::size_t n) {
 }
 
 template <class Range>
-requires detail::CallableRange<Range>
+requires fiber::detail::CallableRange<Range>
 auto CollectAny(Range&& callables) {
-  auto ended = detail::RunFirstToEnd(callables, 1, "CollectAny");
-  if constexpr (std::is_void_v<detail::ReturnOf<Range>>) {
+  auto ended = fiber::detail::RunFirstToEnd(callables, 1, "CollectAny");
+  if constexpr (std::is_void_v<fiber::detail::ReturnOf<Range>>) {
     return ended[0]->index;
   } else {
-    return std::pair<std::size_t, detail::ReturnOf<Range>>(ended[0]->index, *std::move(ended[0]->result));
+    return std::pair<std::size_t, fiber::detail::ReturnOf<Range>>(ended[0]->index, *std::move(ended[0]->result));
   }
 }
 
@@ -277,12 +272,12 @@ requires(std::invocable<F&> && (std::invocable<Fs&> && ...)) auto CollectAny(F&&
 
 // Calls f(element) for each element, at most `limit` at a time; 0: all at once. Elements begin in their order.
 template <class Range, class F>
-requires(detail::ForwardRange<Range>&& std::invocable<
-         F&, decltype(*std::declval<detail::IteratorOf<Range>&>())>) void ForEach(Range&& range, F&& f,
-                                                                                  std::size_t limit = 0) {
-  const detail::Elements<Range> elements(range);
+requires(fiber::detail::ForwardRange<Range>&& std::invocable<
+         F&, decltype(*std::declval<fiber::detail::IteratorOf<Range>&>())>) void ForEach(Range&& range, F&& f,
+                                                                                         std::size_t limit = 0) {
+  const fiber::detail::Elements<Range> elements(range);
   base::Atomic<std::size_t> next{0};
-  detail::ChildGroup* running = nullptr;
+  fiber::detail::ChildGroup* running = nullptr;
   const auto body = [&](std::size_t) {
     while (!running->IsOver()) {
       // relaxed: each index is had once; the elements are older than the fibers.
@@ -291,12 +286,19 @@ requires(detail::ForwardRange<Range>&& std::invocable<
       std::invoke(f, elements[i]);
     }
   };
-  detail::ChildGroup group;  // The last of the locals: CG1.
+  fiber::detail::ChildGroup group;  // The last of the locals: CG1.
   running = &group;
-  group.Start(limit == 0 || limit > elements.size() ? elements.size() : limit, body);
+  group.Start("ForEach", limit == 0 || limit > elements.size() ? elements.size() : limit, body);
   group.Await();
 }
 
-}  // namespace weft::fiber
+namespace fiber {  // docs/from_trpc.md
+using weft::CollectAll;
+using weft::CollectAny;
+using weft::CollectN;
+using weft::ForEach;
+}  // namespace fiber
+
+}  // namespace weft
 
 #endif  // WEFT_FIBER_COLLECT_H_

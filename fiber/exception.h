@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Exception: what a Future has failed with, any C++ exception; and the exceptions that futures make themselves.
+// (FiberNotStarted, that of a refused Async(), is in fiber_attributes.h.)
 // Sample:
 //   Future<int> failed = MakeExceptionFuture<int>(CommonException("no route", 7));
 //   const Exception e = failed.GetException();
@@ -21,6 +22,8 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+
+#include "weft/fiber/fiber_attributes.h"  // IWYU pragma: export
 
 namespace weft {
 
@@ -53,12 +56,6 @@ class CommonException : public ExceptionBase {
 class BrokenPromise : public CommonException {
  public:
   BrokenPromise() : CommonException("Broken promise") {}
-};
-
-// A fiber that should have made the result could not be started: too many are queued, or the runtime is going down.
-class FiberNotStarted : public CommonException {
- public:
-  FiberNotStarted() : CommonException("The fiber could not be started") {}
 };
 
 class Exception final {

@@ -51,12 +51,12 @@ namespace weft {
 template <class T>
 class FiberExecutionLocal;
 
-class FiberExecutionContext : public base::RefCounted<FiberExecutionContext> {
+class FiberExecutionContext : public RefCounted<FiberExecutionContext> {
  public:
-  static base::RefPtr<FiberExecutionContext> Create();
+  static RefPtr<FiberExecutionContext> Create();
 
   // A reference to the current context; null if there is none.
-  static base::RefPtr<FiberExecutionContext> Capture();
+  static RefPtr<FiberExecutionContext> Capture();
 
   // The current context, or nullptr. Alive as long as the caller stays in it.
   static FiberExecutionContext* Current() noexcept;

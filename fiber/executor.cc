@@ -9,7 +9,7 @@
 
 #include "weft/fiber/fiber.h"
 
-namespace weft::fiber {
+namespace weft {
 
 namespace {
 
@@ -28,4 +28,4 @@ Executor* FiberExecutor() noexcept {
   return executor;
 }
 
-}  // namespace weft::fiber
+}  // namespace weft

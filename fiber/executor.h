@@ -3,7 +3,7 @@
 //
 // Executor: where the continuation of a Future runs (future.h, Then()).
 // Sample:
-//   future.Then(fiber::FiberExecutor(), [](Reply&& reply) { Store(std::move(reply)); });   // may wait
+//   future.Then(FiberExecutor(), [](Reply&& reply) { Store(std::move(reply)); });   // may wait
 //
 // Any fiber and any thread may submit. An executor must outlive its tasks. From tRPC-Cpp (common/future/executor.h).
 #ifndef WEFT_FIBER_EXECUTOR_H_
@@ -15,7 +15,7 @@ namespace weft {
 
 class Executor {
  public:
-  using Task = base::UniqueFunction<void()>;
+  using Task = UniqueFunction<void()>;
 
   virtual ~Executor() = default;
 
@@ -24,11 +24,11 @@ class Executor {
   virtual bool SubmitTask(Task&& task) = 0;
 };
 
-namespace fiber {
-
 // Runs each task in a new fiber (StartFiberDetached). Never destroyed.
 Executor* FiberExecutor() noexcept;
 
+namespace fiber {
+using weft::FiberExecutor;  // docs/from_trpc.md
 }  // namespace fiber
 
 }  // namespace weft

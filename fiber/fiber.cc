@@ -46,14 +46,6 @@ void DropJoinState(JoinState* state) {
   state->Release();
 }
 
-void FailRefusedFiber(const FiberAttributes& attributes) {
-  ParkForGoodIfGroupStops();
-  WEFT_FATAL("Fiber: the start of fiber ",
-             attributes.name.empty() ? base::kUnnamedFiber : base::StrCat("'", attributes.name, "'"),
-             " was refused: too many fibers are queued, memory is exhausted or the runtime is going down "
-             "(Fiber::TryStart and StartFiberDetached return instead)");
-}
-
 }  // namespace fiber::detail
 
 using fiber::detail::JoinState;

@@ -24,6 +24,19 @@
 //
 // Start functions: any thread and any fiber, while the runtime runs. A fiber that starts too many is made to yield; a
 // plain thread waits (--fiber_start_timeout_ms) and is then refused. A start procedure that throws ends the process.
+//
+// A start is refused where too many fibers are queued, memory is exhausted, the runtime has ended or is going down, or
+// is overloaded and the attributes ask for that (StartRefusal in fiber_attributes.h). The function has not run then.
+//
+//   what returns a bool or an optional   says so: StartFiberDetached, BatchStartFiberDetached, Fiber::TryStart,
+//                                        FiberScope::Spawn, BackgroundTasks::Start, PeriodicTask::Start,
+//                                        FiberLoop::AddTask, Executor::SubmitTask
+//   all else                             throws FiberNotStarted, with the name and the reason: Fiber, FiberTask,
+//                                        FiberScope::SpawnTask, CollectAll ... ForEach, StopOnCancel, RunAsFiber,
+//                                        Hedge, co_await; the Future of Async fails with it
+//
+// Misuse is no refusal: a start before the first runtime, in a forked child, or with attributes that cannot be ends the
+// process. So does FiberNotStarted where nobody catches it.
 // Memory ordering: what the caller did before the start is visible to the fiber; what the fiber did, after Join().
 //
 // Ids (Fiber::Id(), FiberTask::Id(), GetFiberId()) are never used twice, so FindFiber() finds the fiber that was
@@ -34,10 +47,10 @@
 // It looks through all fibers' entities (entity_pool.h), and checks the one with the id under the lock of its cancel
 // word (JS4). That costs fibers nothing. It takes 4 us with 10,000 fibers, 70 us with 100,000 (BM_FindFiber).
 //
-// Rejected: a constructor that throws when refused (exceptions do not leave primitives here: see TryStart); destroying
-// a joinable Fiber as a silent detach (what the fiber refers to would be gone); a table of all ids (an insertion and a
-// removal for each fiber); ids that say where the entity is (27 bits for 89 million entities leave 37 for its uses: one
-// each 100 ns would repeat an id after four hours).
+// Rejected: destroying a joinable Fiber as a silent detach (what the fiber refers to would be gone); a table of all ids
+// (an insertion and a removal for each fiber); ids that say where the entity is (27 bits for 89 million entities leave
+// 37 for its uses: one each 100 ns would repeat an id after four hours); an abort where Fiber's constructor is refused
+// (all other constructors of tasks throw, and the caller may have an answer for it).
 #ifndef WEFT_FIBER_FIBER_H_
 #define WEFT_FIBER_FIBER_H_
 
@@ -70,7 +83,6 @@ JoinState* MakeJoinable(StartPlan* plan, const FiberAttributes& attributes);
 void DropJoinState(JoinState* state);
 // In the fiber: calls it, and swallows FiberCancelled.
 void RunCancellable(void (*procedure)(void*), void* argument);
-[[noreturn]] void FailRefusedFiber(const FiberAttributes& attributes);
 
 // What a joinable fiber runs.
 template <class F>
@@ -99,20 +111,20 @@ class Fiber {
   Fiber() noexcept = default;
 
   // Each runs f(args...) in a new fiber; function and arguments are kept by value, as std::thread keeps them. A
-  // std::ref(x) that f does not take as such is passed as x. Aborts if the start is refused: see TryStart.
+  // std::ref(x) that f does not take as such is passed as x. Throws FiberNotStarted.
   template <class F, class... Args>
   requires(!std::same_as<std::remove_cvref_t<F>, Fiber> &&
            fiber::detail::FiberProcedure<F, Args...>) explicit Fiber(F&& f, Args&&... args)
       : Fiber(Attributes(), std::forward<F>(f), std::forward<Args>(args)...) {}
 
   template <class F, class... Args>
-  requires fiber::detail::FiberProcedure<F, Args...> Fiber(fiber::Launch policy, F&& f, Args&&... args)
+  requires fiber::detail::FiberProcedure<F, Args...> Fiber(Launch policy, F&& f, Args&&... args)
       : Fiber(Attributes{.launch_policy = policy}, std::forward<F>(f), std::forward<Args>(args)...) {}
 
   template <class F, class... Args>
   requires fiber::detail::FiberProcedure<F, Args...> Fiber(const Attributes& attributes, F&& f, Args&&... args) {
-    if (!Start(attributes, std::forward<F>(f), std::forward<Args>(args)...))
-      fiber::detail::FailRefusedFiber(attributes);
+    const StartRefusal refusal = Start(attributes, std::forward<F>(f), std::forward<Args>(args)...);
+    if (refusal != StartRefusal::kNone) fiber::detail::ThrowNotStarted(attributes.name, refusal);
   }
 
   // Aborts if it is joinable, as does the assignment to one that is.
@@ -120,12 +132,14 @@ class Fiber {
   Fiber(Fiber&& other) noexcept;
   Fiber& operator=(Fiber&& other) noexcept;
 
-  // As the constructor, but a refusal is nothing, and f has not run.
+  // As the constructor, but a refusal is nothing.
   template <class F, class... Args>
   requires fiber::detail::FiberProcedure<F, Args...>
   [[nodiscard]] static std::optional<Fiber> TryStart(const Attributes& attributes, F&& f, Args&&... args) {
     Fiber made;
-    if (!made.Start(attributes, std::forward<F>(f), std::forward<Args>(args)...)) return std::nullopt;
+    if (made.Start(attributes, std::forward<F>(f), std::forward<Args>(args)...) != StartRefusal::kNone) {
+      return std::nullopt;
+    }
     return made;
   }
 
@@ -166,7 +180,7 @@ class Fiber {
   enum class Past : std::uint8_t { kNeverStarted, kJoined, kDetached, kMovedFrom };
 
   template <class F, class... Args>
-  bool Start(const Attributes& attributes, F&& f, Args&&... args) {
+  StartRefusal Start(const Attributes& attributes, F&& f, Args&&... args) {
     fiber::detail::StartPlan plan = fiber::detail::PlanStart("Fiber", attributes);
     // Drops the state unless the fiber has started.
     struct Guard {
@@ -179,20 +193,20 @@ class Fiber {
       fiber::detail::JoinState* state;
     };
     Guard guard{this, fiber::detail::MakeJoinable(&plan, attributes)};
-    if (guard.state == nullptr) return false;
+    if (guard.state == nullptr) return StartRefusal::kNoMemory;
     state_ = guard.state;  // Before the start: Dispatch runs the fiber within it.
     fiber::detail::CheckNotEmpty("Fiber", f);
-    bool started;
+    StartRefusal refusal;
     if constexpr (sizeof...(Args) == 0 && fiber::detail::StartProcedure<F>) {
-      started = fiber::detail::Start("Fiber", std::move(plan),
+      refusal = fiber::detail::Start("Fiber", std::move(plan),
                                      fiber::detail::CancellableProcedure<std::decay_t<F>>{std::forward<F>(f)});
     } else {
-      auto bound = fiber::detail::BindProcedure(std::forward<F>(f), std::forward<Args>(args)...);
-      started = fiber::detail::Start("Fiber", std::move(plan),
+      auto bound = fiber::detail::BindCall(std::forward<F>(f), std::forward<Args>(args)...);
+      refusal = fiber::detail::Start("Fiber", std::move(plan),
                                      fiber::detail::CancellableProcedure<decltype(bound)>{std::move(bound)});
     }
-    if (started) guard.state = nullptr;
-    return started;
+    if (refusal == StartRefusal::kNone) guard.state = nullptr;
+    return refusal;
   }
 
   void CheckJoinable(const char* function) const;
@@ -206,13 +220,16 @@ class Fiber {
 // guide drops the result; but a caller that waits for what f does (a FiberLatch, say) has to look at it.
 template <class F>
 requires fiber::detail::StartProcedure<F>
-bool StartFiberDetached(F&& f) { return fiber::detail::StartPlain("StartFiberDetached", std::forward<F>(f)); }
+bool StartFiberDetached(F&& f) {
+  return fiber::detail::StartPlain("StartFiberDetached", std::forward<F>(f)) == StartRefusal::kNone;
+}
 
 template <class F>
 requires fiber::detail::StartProcedure<F>
 bool StartFiberDetached(const Fiber::Attributes& attributes, F&& f) {
   constexpr const char* kName = "StartFiberDetached";
-  return fiber::detail::Start(kName, fiber::detail::PlanStart(kName, attributes), std::forward<F>(f));
+  return fiber::detail::Start(kName, fiber::detail::PlanStart(kName, attributes), std::forward<F>(f)) ==
+         StartRefusal::kNone;
 }
 
 // Starts a fiber for each procedure, with one wake-up pass; or none: false. They may be more than the queue holds.

@@ -2,20 +2,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What may be asked of a new fiber: Fiber::Attributes, under a name that both Fiber and StartFiberDetached can use.
+// FiberNotStarted: the exception that says that it is refused (fiber.h has the rule).
 // Sample:
 //   bool started = StartFiberDetached({.scheduling_group_local = true, .name = "acceptor"}, [] { ... });
 #ifndef WEFT_FIBER_FIBER_ATTRIBUTES_H_
 #define WEFT_FIBER_FIBER_ATTRIBUTES_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace weft {
 
 class FiberExecutionContext;
-
-namespace fiber {
 
 enum class Launch {
   // Queue the new fiber; the caller goes on.
@@ -25,6 +27,8 @@ enum class Launch {
   Dispatch,
 };
 
+namespace fiber {
+using weft::Launch;  // docs/from_trpc.md
 }  // namespace fiber
 
 // The group of the calling fiber; for a plain thread one group after the other.
@@ -34,7 +38,7 @@ inline constexpr std::size_t kNearestSchedulingGroup = std::numeric_limits<std::
 inline constexpr std::size_t kUnspecifiedSchedulingGroup = std::numeric_limits<std::size_t>::max();
 
 struct FiberAttributes {
-  fiber::Launch launch_policy = fiber::Launch::Post;
+  Launch launch_policy = Launch::Post;
 
   // The group the fiber starts in: an index below GetSchedulingGroupCount(), or one of the two constants above.
   // Another group may steal it, unless it is local.
@@ -64,6 +68,30 @@ struct FiberAttributes {
   // 0 to 7, for a scheduling policy of your own, which may read it (docs/how-to/run-urgent-fibers-first.md). Weft's
   // policies ignore it. Fibers that the fiber starts do not inherit it.
   unsigned priority = 0;
+};
+
+// Why a fiber was not started.
+enum class StartRefusal : std::uint8_t {
+  kNone,        // It was.
+  kNoRuntime,   // the runtime has ended or is going down (or a test refuses starts: RefuseFiberStarts)
+  kOverloaded,  // so the runtime is, and the attributes say refuse_if_overloaded (fiber_limiter.h)
+  kQueueFull,   // too many fibers are queued, and have been for --fiber_start_timeout_ms
+  kNoMemory,
+};
+
+// A fiber was not started, and its function has not run.
+class FiberNotStarted : public std::runtime_error {
+ public:
+  // `name`: of the fiber, or of what has started it; may be empty.
+  FiberNotStarted(std::string_view name, StartRefusal why);
+  ~FiberNotStarted() override;
+
+  const std::string& Name() const noexcept { return name_; }
+  StartRefusal Why() const noexcept { return why_; }
+
+ private:
+  std::string name_;
+  StartRefusal why_;
 };
 
 }  // namespace weft

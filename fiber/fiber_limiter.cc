@@ -19,7 +19,7 @@
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 
-namespace weft::fiber {
+namespace weft {
 
 namespace {
 
@@ -208,7 +208,7 @@ AdmissionCounts GetAdmissionCounts() {
   return counts;
 }
 
-namespace detail {
+namespace fiber::detail {
 
 void ResetLimiter(std::size_t limit_fibers, std::size_t unfinished) {
   for (Shard& shard : shards) {
@@ -234,6 +234,6 @@ SchedulingGroup* AdmitTo(SchedulingGroup* group, bool any_group) {
   return admission == Admission::kAdmitted ? group : nullptr;
 }
 
-}  // namespace detail
+}  // namespace fiber::detail
 
-}  // namespace weft::fiber
+}  // namespace weft

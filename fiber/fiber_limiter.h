@@ -4,13 +4,13 @@
 // The fiber limiter: decides whether to accept new work, or to answer "overloaded" at once, while that is still cheap.
 // Sample:
 //   void OnRequest(Request request) {                       // in a fiber, or in the thread that accepts
-//     if (weft::fiber::TryAdmit() != weft::fiber::Admission::kAdmitted) return request.Refuse();
+//     if (weft::TryAdmit() != weft::Admission::kAdmitted) return request.Refuse();
 //     ...
 //   }
 // Sample:
 //   if (!weft::StartFiberDetached({.refuse_if_overloaded = true}, Handle(connection))) connection.Close();
 //
-// There are two limits, both off unless set (fiber::Options, flags):
+// There are two limits, both off unless set (RuntimeOptions, flags):
 //   limit_ready_wait   ready fibers of the scheduling group keep waiting longer than this for a worker: the CPUs are
 //                      overloaded. A burst of less than 100 ms refuses nobody
 //                      (scheduling_group/watch/ready_waits.h).
@@ -45,8 +45,6 @@ namespace scheduling_group {
 class SchedulingGroup;
 }
 
-namespace fiber {
-
 enum class Admission {
   kAdmitted,
   kReadyWait,      // refused: ready fibers wait too long
@@ -73,7 +71,16 @@ struct AdmissionCounts {
 };
 AdmissionCounts GetAdmissionCounts();
 
-namespace detail {
+namespace fiber {  // docs/from_trpc.md
+using weft::Admission;
+using weft::AdmissionCounts;
+using weft::GetAdmissionCounts;
+using weft::IsOverloaded;
+using weft::ToString;
+using weft::TryAdmit;
+}  // namespace fiber
+
+namespace fiber::detail {
 
 // At the start of a runtime, before its first fiber; `unfinished` by former runtimes.
 void ResetLimiter(std::size_t limit_fibers, std::size_t unfinished);
@@ -81,9 +88,7 @@ void ResetLimiter(std::size_t limit_fibers, std::size_t unfinished);
 // TryAdmit() for a start in `group`, or in another one if any will do.  nullptr: refused.
 [[nodiscard]] scheduling_group::SchedulingGroup* AdmitTo(scheduling_group::SchedulingGroup* group, bool any_group);
 
-}  // namespace detail
-
-}  // namespace fiber
+}  // namespace fiber::detail
 
 }  // namespace weft
 

@@ -46,7 +46,7 @@ class FiberLoop::Impl final : public LoopCore {
     fiber::detail::CheckNotEmpty(caller, task);
     fiber::detail::StartPlan plan;
     plan.group = &group();
-    plan.refused = fiber::detail::StartIsRefused(plan.group);
+    if (fiber::detail::StartIsRefused(plan.group)) plan.refusal = StartRefusal::kNoRuntime;
     if (attributes != nullptr) {
       plan.options = StackOptionsOf(caller, *attributes);
       plan.options.name = attributes->name.empty() ? nullptr : attributes->name.c_str();
@@ -54,7 +54,7 @@ class FiberLoop::Impl final : public LoopCore {
       plan.context.Own(plan.options.execution_context);
     }
     plan.options.group_local = true;
-    return fiber::detail::Start(caller, std::move(plan), TaskBody{std::move(task)});
+    return fiber::detail::Start(caller, std::move(plan), TaskBody{std::move(task)}) == StartRefusal::kNone;
   }
 
  private:

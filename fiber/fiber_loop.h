@@ -143,7 +143,7 @@ class LoopResult {
 
 class FiberLoop {
  public:
-  using Task = base::UniqueFunction<void()>;
+  using Task = UniqueFunction<void()>;
   // What a function returned or threw: has_value(), value(), exception().
   template <class T>
   using Result = LoopResult<T>;

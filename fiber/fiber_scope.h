@@ -44,6 +44,10 @@
 
 namespace weft {
 
+namespace fiber::detail {
+struct ScopeAccess;
+}
+
 class FiberScope {
  public:
   struct Options {
@@ -66,14 +70,7 @@ class FiberScope {
   // Runs f() in a new fiber of the scope. False: refused, and f has not run.
   template <class F>
   requires fiber::detail::StartProcedure<F>
-  [[nodiscard]] bool Spawn(F&& f) {
-    fiber::detail::CheckNotEmpty(kSpawn, f);
-    SpawnGuard guard(&core_);
-    if (guard.slot == nullptr) return false;
-    const auto made = [&guard](scheduling_group::FiberEntity* fiber) { guard.core->OnMade(&guard.slot, fiber); };
-    return guard.Done(fiber::detail::StartPlain(kSpawn, core_.start_options(),
-                                                Child<std::decay_t<F>>{&core_, std::forward<F>(f)}, made));
-  }
+  [[nodiscard]] bool Spawn(F&& f) { return TrySpawn(std::forward<F>(f)) == StartRefusal::kNone; }
   template <class F>
   requires fiber::detail::StartProcedure<F>
   [[nodiscard]] bool Spawn(const FiberAttributes& attributes, F&& f) {
@@ -82,12 +79,12 @@ class FiberScope {
     if (guard.slot == nullptr) return false;
     fiber::detail::StartPlan plan = fiber::detail::PlanStart(kSpawn, attributes);
     core_.Adopt(&guard.slot, &plan);
-    return guard.Done(
-        fiber::detail::Start(kSpawn, std::move(plan), Child<std::decay_t<F>>{&core_, std::forward<F>(f)}));
+    return guard.Done(fiber::detail::Start(kSpawn, std::move(plan),
+                                           Child<std::decay_t<F>>{&core_, std::forward<F>(f)})) == StartRefusal::kNone;
   }
 
-  // The same with a result. Throws TaskRefused. Its exception comes out of Get(), and does to the scope what the policy
-  // says. The task belongs to the scope: its handle may go, and shall not outlive the scope.
+  // The same with a result. A refusal is thrown: FiberNotStarted. The task's exception comes out of Get(), and does to
+  // the scope what the policy says. The task belongs to the scope: its handle may go, and shall not outlive the scope.
   template <class F>
   requires fiber::detail::StartProcedure<F>
   auto SpawnTask(F&& f) { return SpawnTask(FiberAttributes(), std::forward<F>(f)); }
@@ -96,14 +93,15 @@ class FiberScope {
   auto SpawnTask(const FiberAttributes& attributes, F&& f) {
     using Task = FiberTask<std::invoke_result_t<std::decay_t<F>&>>;
     SpawnGuard guard(&core_);
-    if (guard.slot == nullptr) fiber::detail::ThrowTaskRefused(attributes.name);
+    if (guard.slot == nullptr) fiber::detail::ThrowNotStarted(attributes.name, StartRefusal::kNoMemory);
     Task task;  // Not before it is the scope's: its destructor would wait for it.
     task.state_ = base::MakeRefCounted<typename Task::State>(attributes.name);
     task.state_->slot = &guard.slot;
     task.state_->owning_scope = &core_;
     task.state_->scope.parent = core_.node();
     fiber::detail::StartPlan plan = fiber::detail::PlanStart("FiberScope::SpawnTask", attributes);
-    if (!guard.Done(task.Start(&plan, std::forward<F>(f)))) fiber::detail::ThrowTaskRefused(attributes.name);
+    const StartRefusal refusal = guard.Done(task.Start(&plan, std::forward<F>(f)));
+    if (refusal != StartRefusal::kNone) fiber::detail::ThrowNotStarted(attributes.name, refusal);
     return task;
   }
 
@@ -138,6 +136,7 @@ class FiberScope {
 
  private:
   friend class BackgroundTasks;
+  friend struct fiber::detail::ScopeAccess;
   static constexpr const char* kSpawn = "FiberScope::Spawn";
 
   // A child that is being made.
@@ -147,9 +146,9 @@ class FiberScope {
     ~SpawnGuard() {
       if (is_ours) core->NotStarted(slot);
     }
-    bool Done(bool started) noexcept {
-      is_ours = !started;
-      return started;
+    StartRefusal Done(StartRefusal refusal) noexcept {
+      is_ours = refusal != StartRefusal::kNone;
+      return refusal;
     }
     fiber::detail::ScopeCore* const core;
     fiber::detail::ScopeCore::Slot* slot;  // nullptr: there is no memory; later: it was filled
@@ -165,10 +164,32 @@ class FiberScope {
     F f;
   };
 
+  template <class F>
+  StartRefusal TrySpawn(F&& f) {
+    fiber::detail::CheckNotEmpty(kSpawn, f);
+    SpawnGuard guard(&core_);
+    if (guard.slot == nullptr) return StartRefusal::kNoMemory;
+    const auto made = [&guard](scheduling_group::FiberEntity* fiber) { guard.core->OnMade(&guard.slot, fiber); };
+    return guard.Done(fiber::detail::StartPlain(kSpawn, core_.start_options(),
+                                                Child<std::decay_t<F>>{&core_, std::forward<F>(f)}, made));
+  }
   bool RunBody(void (*body)(void*), void* argument);
 
   fiber::detail::ScopeCore core_;
 };
+
+namespace fiber::detail {
+
+struct ScopeAccess {
+  // As Spawn(), but throws FiberNotStarted, in the name of `caller`.
+  template <class F>
+  static void Spawn(FiberScope& scope, const char* caller, F&& f) {
+    const StartRefusal refusal = scope.TrySpawn(std::forward<F>(f));
+    if (refusal != StartRefusal::kNone) ThrowNotStarted(caller, refusal);
+  }
+};
+
+}  // namespace fiber::detail
 
 }  // namespace weft
 

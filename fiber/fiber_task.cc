@@ -13,12 +13,6 @@ namespace weft {
 TaskCancelled::TaskCancelled(const std::string& task) : std::runtime_error(base::StrCat(task, " was cancelled")) {}
 TaskCancelled::~TaskCancelled() = default;
 
-TaskRefused::TaskRefused(const std::string& task)
-    : std::runtime_error(base::StrCat("the start of task ", task,
-                                      " was refused: too many fibers are queued, memory is exhausted or the runtime is "
-                                      "going down")) {}
-TaskRefused::~TaskRefused() = default;
-
 namespace fiber::detail {
 
 void RunTask(JoinState* state, void (*procedure)(void*), void* argument) {
@@ -48,11 +42,6 @@ bool AwaitTask(JoinState* state, Deadline deadline, const char* function) {
 }
 
 void AwaitTaskUncancelled(JoinState* state) noexcept { state->AwaitUncancelled("FiberTask::~FiberTask"); }
-
-void ThrowTaskRefused(const std::string& name) {
-  ParkForGoodIfGroupStops();
-  throw TaskRefused(name.empty() ? base::kUnnamedFiber : base::StrCat("'", name, "'"));
-}
 
 void CheckTaskResult(const JoinState& state) {
   if (state.exception != nullptr) std::rethrow_exception(state.exception);

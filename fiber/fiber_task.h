@@ -40,12 +40,8 @@ class TaskCancelled : public std::runtime_error {
   ~TaskCancelled() override;
 };
 
-// A task was not started: too many fibers are queued, memory is exhausted or the runtime is going down.
-class TaskRefused : public std::runtime_error {
- public:
-  explicit TaskRefused(const std::string& task);
-  ~TaskRefused() override;
-};
+// The last version's name.
+using TaskRefused = FiberNotStarted;
 
 template <class T>
 class FiberTask;
@@ -100,7 +96,6 @@ void RunTask(JoinState* state, void (*procedure)(void*), void* argument);
 // Waits until the task has ended. False: the deadline has passed. `function`: the caller.
 bool AwaitTask(JoinState* state, Deadline deadline, const char* function);
 void AwaitTaskUncancelled(JoinState* state) noexcept;
-[[noreturn]] void ThrowTaskRefused(const std::string& name);
 // Throws if the task ended by an exception, or was cancelled.
 void CheckTaskResult(const JoinState& state);
 [[noreturn]] void FailEmptyTask(const char* function);
@@ -129,7 +124,7 @@ class [[nodiscard]] FiberTask {
   // Of no task.
   FiberTask() noexcept = default;
 
-  // Runs f() in a new fiber. Throws TaskRefused if it is not started (and bad_alloc, and what copying f throws).
+  // Runs f() in a new fiber. Throws FiberNotStarted if it is refused (and bad_alloc, and what copying f throws).
   template <class F>
   requires(!std::same_as<std::remove_cvref_t<F>, FiberTask> &&
            fiber::detail::StartProcedure<F>) explicit FiberTask(F&& f)  // NOLINT: the constraint leaves moves alone.
@@ -138,7 +133,8 @@ class [[nodiscard]] FiberTask {
   requires fiber::detail::StartProcedure<F> FiberTask(const FiberAttributes& attributes, F&& f)
       : state_(base::MakeRefCounted<State>(attributes.name)) {
     fiber::detail::StartPlan plan = fiber::detail::PlanStart("FiberTask", attributes);
-    if (!Start(&plan, std::forward<F>(f))) fiber::detail::ThrowTaskRefused(attributes.name);
+    const StartRefusal refusal = Start(&plan, std::forward<F>(f));
+    if (refusal != StartRefusal::kNone) fiber::detail::ThrowNotStarted(attributes.name, refusal);
   }
 
   FiberTask(FiberTask&&) noexcept = default;
@@ -197,7 +193,7 @@ class [[nodiscard]] FiberTask {
   }
 
   template <class F>
-  bool Start(fiber::detail::StartPlan* plan, F&& f) {
+  StartRefusal Start(fiber::detail::StartPlan* plan, F&& f) {
     fiber::detail::CheckNotEmpty("FiberTask", f);
     state_->Join(plan);
     struct Guard {
@@ -206,11 +202,11 @@ class [[nodiscard]] FiberTask {
       }
       State* state;
     } guard{state_.Get()};
-    const bool started =
+    const StartRefusal refusal =
         fiber::detail::Start("FiberTask", std::move(*plan),
                              fiber::detail::TaskProcedure<T, std::decay_t<F>>{guard.state, std::forward<F>(f)});
-    if (started) guard.state = nullptr;
-    return started;
+    if (refusal == StartRefusal::kNone) guard.state = nullptr;
+    return refusal;
   }
 
   // After the task's end.

@@ -9,13 +9,13 @@
 //   StartFiberDetached([p = std::move(promise)]() mutable { p.SetValue("Ada", 36); });
 //   Future<int> age = future.Then([](std::string&& name, int&& age) { return age + 1; });
 //   const int value = age.Get();                                // parks the fiber, or blocks the thread
-//   auto both = fiber::BlockingGet(WhenAll(fiber::Async(AskUser), fiber::Async(AskStock))).GetValue0();
+//   auto both = BlockingGet(WhenAll(Async(AskUser), Async(AskStock))).GetValue0();
 //   auto stock = std::get<1>(both).GetValue0();                          // each is ready or failed
 //   std::vector<Future<Reply>> replies = AskAllReplicas();
 //   auto [index, reply] = WhenAny(std::move(replies)).Get();             // reply: std::tuple<Reply>
 //
 // Names and semantics are tRPC-Cpp's (trpc/common/future/, trpc/coroutine/future.h; differences: docs/from_trpc.md).
-// fiber::Async() (async.h) makes Futures from functions.
+// Async() (async.h) makes Futures from functions.
 //
 // A Future is ready (it has the values), failed (it has an exception) or neither. Get(), GetValue() and GetException()
 // take the result out, also where they throw it; Then() takes the Future itself. The Future is empty then, as after a
@@ -31,7 +31,7 @@
 // Where f runs
 //   Then(f)             Where the result comes from: within SetValue() or SetException(), or, if there is a result
 //                       already, within Then(). So it should be short, and must not wait for what its caller does next.
-//   Then(executor, f)   Where the executor runs its tasks (executor.h): fiber::FiberExecutor() starts a fiber. If it
+//   Then(executor, f)   Where the executor runs its tasks (executor.h): FiberExecutor() starts a fiber. If it
 //                       refuses, as above.
 // f runs in the execution context of Then()'s caller, if any (execution_context.h), and is destroyed before the Future
 // that it makes is resolved. A chain of continuations runs in a loop: its length costs no stack.
@@ -299,8 +299,6 @@ Future<std::size_t, std::tuple<Ts...>> WhenAnyWithoutException(Future<Ts...>&& f
   return WhenAnyWithoutException(std::begin(futures), std::end(futures));
 }
 
-namespace fiber {
-
 // Wait, and return the Future, ready or failed.
 template <class... Ts>
 Future<Ts...> BlockingGet(Future<Ts...>&& future) {
@@ -309,7 +307,7 @@ Future<Ts...> BlockingGet(Future<Ts...>&& future) {
 }
 template <class... Ts>
 Future<Ts...> BlockingGet(Future<Ts...>* future) {
-  return fiber::BlockingGet(std::move(*future));
+  return weft::BlockingGet(std::move(*future));
 }
 
 // No value: not in time, and `future` is as it was.
@@ -321,9 +319,12 @@ template <class... Ts>
 // The same as in tRPC-Cpp.
 template <class... Ts>
 [[nodiscard]] std::optional<Future<Ts...>> BlockingTryGet(Future<Ts...>&& future, std::uint32_t milliseconds) {
-  return fiber::BlockingTryGet(std::move(future), Deadline(std::chrono::milliseconds(milliseconds)));
+  return weft::BlockingTryGet(std::move(future), Deadline(std::chrono::milliseconds(milliseconds)));
 }
 
+namespace fiber {  // docs/from_trpc.md
+using weft::BlockingGet;
+using weft::BlockingTryGet;
 }  // namespace fiber
 
 }  // namespace weft

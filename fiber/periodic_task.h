@@ -77,7 +77,7 @@ class PeriodicTask {
 
   // Begins. `name` is the fiber's. False: refused, as the start of a Fiber; `f` has not run and is destroyed. Aborts if
   // it was started and not stopped since, and for settings that cannot be.
-  [[nodiscard]] bool Start(std::string name, const Settings& settings, base::UniqueFunction<void()> f);
+  [[nodiscard]] bool Start(std::string name, const Settings& settings, UniqueFunction<void()> f);
 
   // No run begins any more; the one under way goes on.
   void RequestStop() noexcept;

@@ -46,14 +46,16 @@
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/timer/queue/timer_shard.h"
 
-namespace weft::fiber {
+namespace weft {
 
 namespace {
 
-using detail::RuntimeInstance;
+using fiber::PlanRuntime;
+using fiber::RuntimePlan;
+using fiber::detail::RuntimeInstance;
 using scheduling_group::SchedulingGroup;
 
-std::optional<RuntimePlan> Plan(const Options& options, std::string* error) {
+std::optional<RuntimePlan> Plan(const RuntimeOptions& options, std::string* error) {
   std::string why;
   std::optional<RuntimePlan> plan = PlanRuntime(options, &why);
   if (!plan.has_value()) {
@@ -88,13 +90,13 @@ void AfterForkInChild() {
       scheduling_group::SetCurrentWorker(nullptr);
     }
     scheduling_group::ForgetOtherThreadsSections();
-    detail::RetiredGroups::BelongToParent();
+    fiber::detail::RetiredGroups::BelongToParent();
     return;
   }
   scheduling_group::MarkForkedChild();
   scheduling_group::ForgetGroups();
   timer::ForgetShardSets();
-  detail::the_runtime.store(nullptr, std::memory_order_relaxed);
+  fiber::detail::the_runtime.store(nullptr, std::memory_order_relaxed);
   phase.store(Phase::kStopped, std::memory_order_relaxed);
 }
 
@@ -106,7 +108,7 @@ Answer AskRuntime(const char* caller, Answer if_none, Ask ask) {
   const SchedulingGroup* const own = scheduling_group::CurrentGroup();
   if (own != nullptr && own->stopping()) return if_none;
   // acquire: the object.  Pairs with the release in Publish().
-  if (const RuntimeInstance* runtime = detail::the_runtime.load(std::memory_order_acquire)) return ask(*runtime);
+  if (const RuntimeInstance* runtime = fiber::detail::the_runtime.load(std::memory_order_acquire)) return ask(*runtime);
   scheduling_group::CheckRuntimeHasRun(caller);
   return if_none;
 }
@@ -117,7 +119,7 @@ void CheckGroup(const char* caller, std::size_t group, std::size_t count) {
 
 }  // namespace
 
-void detail::EnsureRuntimeHooks() {
+void fiber::detail::EnsureRuntimeHooks() {
   static std::once_flag hooks_installed;
   std::call_once(hooks_installed, [] {
     base::PinThisLibrary();  // By the caller, who may be in dlopen(), before there are threads that it may wait for.
@@ -145,14 +147,14 @@ enum class Started {
   kImpossible,  // what the options ask for, on this machine
   kRefused,     // by the system, or because of what runs already
 };
-Started TryStart(const Options& options, std::string* error);
+Started TryStart(const RuntimeOptions& options, std::string* error);
 
 }  // namespace
 
 void StartRuntime() {
-  Options options;
-  std::optional<std::string> wrong = CheckFlagFiles();
-  if (!wrong.has_value()) wrong = ReadFlags(&options);
+  RuntimeOptions options;
+  std::optional<std::string> wrong = fiber::CheckFlagFiles();
+  if (!wrong.has_value()) wrong = fiber::ReadFlags(&options);
   if (!wrong.has_value()) {
     std::string error;
     switch (TryStart(options, &error)) {
@@ -170,12 +172,14 @@ void StartRuntime() {
   std::exit(2);
 }
 
-void StartRuntime(const Options& options) {
+void StartRuntime(const RuntimeOptions& options) {
   std::string error;
   if (!TryStartRuntime(options, &error)) WEFT_FATAL("StartRuntime: ", error);
 }
 
-bool TryStartRuntime(const Options& options, std::string* error) { return TryStart(options, error) == Started::kYes; }
+bool TryStartRuntime(const RuntimeOptions& options, std::string* error) {
+  return TryStart(options, error) == Started::kYes;
+}
 
 namespace {
 
@@ -192,7 +196,7 @@ bool WithoutExceptions(std::string* error, Start start) noexcept {
   return false;
 }
 
-Started TryStart(const Options& options, std::string* error) {
+Started TryStart(const RuntimeOptions& options, std::string* error) {
   if (scheduling_group::IsForkedChild()) {
     *error = scheduling_group::kForkedChildMessage;
     return Started::kRefused;
@@ -213,7 +217,7 @@ Started TryStart(const Options& options, std::string* error) {
   }
   std::unique_ptr<RuntimeInstance> runtime;
   const bool started = WithoutExceptions(error, [&] {
-    detail::EnsureRuntimeHooks();
+    fiber::detail::EnsureRuntimeHooks();
     std::optional<RuntimePlan> planned = Plan(options, error);
     impossible = !planned.has_value();
     if (impossible) return false;
@@ -229,7 +233,7 @@ Started TryStart(const Options& options, std::string* error) {
     phase.store(Phase::kStopped, std::memory_order_release);  // As in TerminateRuntime().
     return impossible ? Started::kImpossible : Started::kRefused;
   }
-  detail::SetBlockingLimits(options);
+  fiber::detail::SetBlockingLimits(options);
   runtime.release()->Publish();
   phase.store(Phase::kRunning, std::memory_order_release);  // Pairs with the acquires of TerminateRuntime() and others.
   return Started::kYes;
@@ -250,7 +254,7 @@ std::size_t TerminateRuntime() {
   WEFT_CHECK(phase.compare_exchange_strong(expected, Phase::kChanging, std::memory_order_acquire),
              "TerminateRuntime: the runtime does not run (or is starting or ending just now)");
   // relaxed: the phase carries it.
-  std::unique_ptr<RuntimeInstance> runtime(detail::the_runtime.load(std::memory_order_relaxed));
+  std::unique_ptr<RuntimeInstance> runtime(fiber::detail::the_runtime.load(std::memory_order_relaxed));
   const std::size_t unfinished = runtime->Terminate();
   KeepOrDestroy(std::move(runtime));
   phase.store(Phase::kStopped, std::memory_order_release);  // Pairs with the acquire in StartRuntime().
@@ -302,4 +306,4 @@ int GetSchedulingGroupAssignedNode(std::size_t scheduling_group) {
   });
 }
 
-}  // namespace weft::fiber
+}  // namespace weft

@@ -6,9 +6,9 @@
 // Sample:
 //   int main(int argc, char** argv) {
 //     gflags::ParseCommandLineFlags(&argc, &argv, true);
-//     weft::fiber::StartRuntime();
+//     weft::StartRuntime();
 //     weft::Fiber([] { Serve(); }).Join();
-//     weft::fiber::TerminateRuntime();
+//     weft::TerminateRuntime();
 //   }
 //
 // exit() and the return from main() need no TerminateRuntime(): fibers and threads go on until the process ends.
@@ -30,21 +30,21 @@
 #include "weft/fiber/this_fiber.h"
 #include "weft/scheduling_group/group/counters.h"
 
-namespace weft::fiber {
+namespace weft {
 
 // Plain threads only. Starts the runtime as the flags say (runtime_flags.h), or as `options` say. A value that cannot
 // be aborts the process with one line that names it, as does a second start. Flags that cannot be, alone or together on
 // this machine, and flag files with lines that are no flags (CheckFlagFiles() in runtime_flags.h) end the process by
 // exit(2) after a line on stderr.
 void StartRuntime();
-void StartRuntime(const Options& options);
+void StartRuntime(const RuntimeOptions& options);
 
 // The same, but what goes wrong is returned: false, with one line in `*error`, and nothing has changed. That is:
 // options that cannot be, a runtime that runs already, a system that gives no thread or no memory.
-[[nodiscard]] bool TryStartRuntime(const Options& options, std::string* error);
+[[nodiscard]] bool TryStartRuntime(const RuntimeOptions& options, std::string* error);
 
-// Waits for the fibers to end, up to Options::terminate_timeout, and stops the workers. Returns how many fibers have
-// not finished; each is logged with its name and id and what it was doing. 0 is the regular end. Unfinished fibers
+// Waits for the fibers to end, up to RuntimeOptions::terminate_timeout, and stops the workers. Returns how many fibers
+// have not finished; each is logged with its name and id and what it was doing. 0 is the regular end. Unfinished fibers
 // never run again; their stacks and their groups stay in memory. A wait without a deadline for the end of one ends the
 // process (docs/pitfalls.md, "`exit` and the end of `main`").
 //
@@ -54,9 +54,9 @@ void StartRuntime(const Options& options);
 //
 // From its beginning until the next StartRuntime() has returned, plain threads start no fibers or timers
 // (StartFiberDetached returns false, SetFiberTimer 0); fibers may go on starting fibers until the time is up and the
-// workers are told to stop. From then on they are refused, too, and one that makes a Fiber or a task, which cannot
-// return a refusal, never runs again. Timers do not fire any more, and their callbacks are destroyed; sleeps and timed
-// waits of fibers do end in time.
+// workers are told to stop. From then on they are refused, too, and one that would get an exception for it (it makes a
+// Fiber or a task, say) never runs again. Timers do not fire any more, and their callbacks are destroyed; sleeps and
+// timed waits of fibers do end in time.
 // It waits, without a limit (though the time counts towards terminate_timeout), for threads in the middle of a start:
 // until they have moved or copied their callables into the fibers and handed these over, or destroyed them as refused.
 // So a callable's constructors and destructor may not call it, nor wait for what its caller does only afterwards, such
@@ -77,8 +77,11 @@ void UnbindThread();
 
 std::size_t GetSchedulingGroupCount();
 
-// What the scheduler of a group has counted; scheduling_group/group/counters.h describes the fields.
+// What the scheduler of a group has counted, in all, of each worker, and for each neighbour that it steals from;
+// scheduling_group/group/counters.h describes the fields.
 using GroupCounts = scheduling_group::GroupCounts;
+using WorkerCounts = scheduling_group::WorkerCounts;
+using StealCounts = scheduling_group::StealCounts;
 
 // The counts of each group since the runtime was started. A snapshot.
 std::vector<GroupCounts> GetSchedulingCounts();
@@ -89,15 +92,28 @@ std::size_t GetSchedulingGroupSize();
 // Workers in all.
 std::size_t GetConcurrencyHint();
 
-// Fibers that are ready and wait for a worker (this_fiber.h).
-using weft::GetFiberQueueSize;
-
 // The group whose worker the caller runs on; aborts in a plain thread.
 std::size_t GetCurrentSchedulingGroupIndex();
 
 // The kernel's number of the NUMA node that the group is on, -1 if it is on none in particular.
 int GetSchedulingGroupAssignedNode(std::size_t scheduling_group);
 
-}  // namespace weft::fiber
+namespace fiber {  // docs/from_trpc.md
+using weft::GetConcurrencyHint;
+using weft::GetCurrentSchedulingGroupIndex;
+using weft::GetFiberQueueSize;
+using weft::GetSchedulingCounts;
+using weft::GetSchedulingGroupAssignedNode;
+using weft::GetSchedulingGroupCount;
+using weft::GetSchedulingGroupSize;
+using weft::GroupCounts;
+using weft::IsRuntimeRunning;
+using weft::StartRuntime;
+using weft::TerminateRuntime;
+using weft::TryStartRuntime;
+using weft::UnbindThread;
+}  // namespace fiber
+
+}  // namespace weft
 
 #endif  // WEFT_FIBER_RUNTIME_H_

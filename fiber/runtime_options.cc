@@ -14,7 +14,7 @@
 #include "weft/numa/machine/topology.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 
-namespace weft::fiber {
+namespace weft {
 
 namespace {
 
@@ -70,20 +70,20 @@ std::optional<std::string> CheckRunQueueSize(std::int64_t value) {
                 "a power of two in " + std::to_string(kMinRunQueueSize) + ".." + std::to_string(kMaxRunQueueSize));
 }
 
-std::optional<std::string> CheckWorkers(const Options& options) {
+std::optional<std::string> CheckWorkers(const RuntimeOptions& options) {
   if (auto error = CheckRange("concurrency_hint", options.concurrency_hint, 0, kMaxWorkers, "0: from the machine")) {
     return error;
   }
   return CheckRange("scheduling_group_size", options.scheduling_group_size, 0, kMaxGroupSize, "0: planned");
 }
 
-std::optional<std::string> CheckStealing(const Options& options) {
+std::optional<std::string> CheckStealing(const RuntimeOptions& options) {
   if (auto error = CheckRange("work_stealing_ratio", options.work_stealing_ratio, 0, kMaxRatio, "0: never"))
     return error;
   return CheckRange("cross_numa_work_stealing_ratio", options.cross_numa_work_stealing_ratio, 0, kMaxRatio, "0: never");
 }
 
-std::optional<std::string> CheckSizes(const Options& options) {
+std::optional<std::string> CheckSizes(const RuntimeOptions& options) {
   if (auto error = CheckRunQueueSize(options.run_queue_size)) return error;
   if (auto error = CheckRange("stack_size", options.stack_size, kMinStackSize, kMaxStackSize)) return error;
   if (auto error = CheckRange("stack_guard_size", options.stack_guard_size, kMinStackGuardSize, kMaxStackGuardSize,
@@ -94,7 +94,7 @@ std::optional<std::string> CheckSizes(const Options& options) {
   return CheckRange("record_stack_every", options.record_stack_every, 0, kMaxRatio, "0: never");
 }
 
-std::optional<std::string> CheckBlocking(const Options& options) {
+std::optional<std::string> CheckBlocking(const RuntimeOptions& options) {
   if (auto error = CheckRange("blocking_threads", options.blocking_threads, 1, kMaxBlockingThreads)) return error;
   if (auto error = CheckRange("blocking_queue_size", options.blocking_queue_size, 1, kMaxBlockingQueueSize)) {
     return error;
@@ -112,7 +112,7 @@ std::optional<std::string> CheckSchedulingName(const std::string& name) {
   return Refuse("scheduling_name", name, names);
 }
 
-std::optional<std::string> CheckMachine(const Options& options) {
+std::optional<std::string> CheckMachine(const RuntimeOptions& options) {
   std::string why;
   std::optional<numa::Topology> topology;
   if (!options.topology.empty()) {
@@ -136,19 +136,19 @@ std::optional<std::string> CheckMachine(const Options& options) {
   return std::nullopt;
 }
 
-std::optional<std::string> CheckTimeouts(const Options& options) {
+std::optional<std::string> CheckTimeouts(const RuntimeOptions& options) {
   if (auto error = CheckRange("start_timeout_ms", options.start_timeout.count(), 0, kMaxTimeoutMs)) return error;
   return CheckRange("terminate_timeout_ms", options.terminate_timeout.count(), 0, kMaxTimeoutMs);
 }
 
-std::optional<std::string> CheckLimits(const Options& options) {
+std::optional<std::string> CheckLimits(const RuntimeOptions& options) {
   if (auto error = CheckRange("limit_ready_wait_ms", options.limit_ready_wait.count(), 0, kMaxReadyWaitMs, "0: off")) {
     return error;
   }
   return CheckRange("limit_fibers", options.limit_fibers, 0, kMaxFibers, "0: off");
 }
 
-std::optional<std::string> CheckSlices(const Options& options) {
+std::optional<std::string> CheckSlices(const RuntimeOptions& options) {
   if (auto error = CheckRange("slice_warning_ms", options.slice_warning.count(), 0, kMaxTimeoutMs, "0: off")) {
     return error;
   }
@@ -157,13 +157,13 @@ std::optional<std::string> CheckSlices(const Options& options) {
 
 }  // namespace
 
-std::optional<std::string> ValidateOptions(const Options& options) {
-  using Check = std::optional<std::string> (*)(const Options&);
+std::optional<std::string> ValidateOptions(const RuntimeOptions& options) {
+  using Check = std::optional<std::string> (*)(const RuntimeOptions&);
   const Check checks[] = {
       CheckWorkers,  CheckStealing,
       CheckSizes,    CheckBlocking,
       CheckTimeouts, CheckLimits,
-      CheckSlices,   [](const Options& o) { return CheckSchedulingName(o.scheduling_name); },
+      CheckSlices,   [](const RuntimeOptions& o) { return CheckSchedulingName(o.scheduling_name); },
       CheckMachine,
   };
   for (const Check check : checks) {
@@ -179,4 +179,4 @@ std::optional<NumaAware> ParseNumaAware(const std::string& text) {
   return std::nullopt;
 }
 
-}  // namespace weft::fiber
+}  // namespace weft

@@ -1,13 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// fiber::Options: the options of a runtime, and the check that refuses impossible ones.
+// RuntimeOptions: the options of a runtime, and the check that refuses impossible ones.
 //
 // Each field has a gflag of its name with `fiber_` before it, and `_ms` after it if it is a time (runtime_flags.h). A
-// program may fill an Options itself. ValidateOptions is pure: tests of it need no process that dies.
+// program may fill its own. ValidateOptions is pure: tests of it need no process that dies.
 //
 // Invariants
-//   RO1  An Options for which ValidateOptions returns nothing can be started, unless the machine refuses.
+//   RO1  Options for which ValidateOptions returns nothing can be started, unless the machine refuses.
 //   RO2  A refusal is one line: flag, value found, values allowed.
 //
 // Numbers are signed so that `--fiber_concurrency_hint=-1` is refused as -1 and not as 18446744073709551615.
@@ -20,13 +20,13 @@
 
 #include "weft/base/time/clock.h"
 
-namespace weft::fiber {
+namespace weft {
 
 // What --fiber_numa_aware may be.  "auto" uses as few nodes as the workers need, "on" all nodes, and in both no group
 // spans two; "off" takes the machine for one node (scheduling_group/plan/group_plan.h).
 enum class NumaAware { kAuto, kOn, kOff };
 
-struct Options {
+struct RuntimeOptions {
   // Workers wanted in all.  0: as many as there are CPUs this process may use, cut by the cgroup's CPU quota.
   std::int64_t concurrency_hint = 0;
 
@@ -104,15 +104,22 @@ struct Options {
   // The same, for a line of severity ERROR, once for each such run, and for the hook of slice_limits.h; 0: none.
   std::chrono::milliseconds slice_error{0};
 
-  bool operator==(const Options&) const = default;
+  bool operator==(const RuntimeOptions&) const = default;
 };
 
 // Nothing if `options` can be used, else one line that names flag, value and what is allowed.  Any thread.
-[[nodiscard]] std::optional<std::string> ValidateOptions(const Options& options);
+[[nodiscard]] std::optional<std::string> ValidateOptions(const RuntimeOptions& options);
 
 // "auto", "on" or "off" to the enumerator; nothing for other text.  Any thread.
 [[nodiscard]] std::optional<NumaAware> ParseNumaAware(const std::string& text);
 
-}  // namespace weft::fiber
+namespace fiber {  // docs/from_trpc.md
+using weft::NumaAware;
+using weft::ParseNumaAware;
+using weft::ValidateOptions;
+using Options = RuntimeOptions;
+}  // namespace fiber
+
+}  // namespace weft
 
 #endif  // WEFT_FIBER_RUNTIME_OPTIONS_H_

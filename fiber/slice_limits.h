@@ -19,7 +19,7 @@
 
 #include "weft/scheduling_group/watch/slice_monitor.h"
 
-namespace weft::fiber {
+namespace weft {
 
 // The fiber's id and name, where it runs, and for how long at least; scheduling_group/watch/slice_monitor.h has the
 // fields.
@@ -33,6 +33,11 @@ void SetSliceErrorHook(Hook&& hook) {
   scheduling_group::SliceLimits::SetHook(std::forward<Hook>(hook));
 }
 
-}  // namespace weft::fiber
+namespace fiber {  // docs/from_trpc.md
+using weft::LongSlice;
+using weft::SetSliceErrorHook;
+}  // namespace fiber
+
+}  // namespace weft
 
 #endif  // WEFT_FIBER_SLICE_LIMITS_H_

@@ -17,7 +17,7 @@ StopOnCancel::StopOnCancel() {
     return;
   }
   watcher_.emplace();
-  if (!watcher_->Spawn([this] { Watch(); })) fiber::detail::ThrowTaskRefused("StopOnCancel");
+  fiber::detail::ScopeAccess::Spawn(*watcher_, "StopOnCancel", [this] { Watch(); });
 }
 
 StopOnCancel::~StopOnCancel() {

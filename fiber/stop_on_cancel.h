@@ -23,7 +23,7 @@
 // many fibers start at once. The destructor may switch, to wait for callbacks that run; it is no cancellation point.
 // After it stop is not requested any more.
 // Memory ordering: what X did before Cancel() is visible after stop_requested() has said true, and in callbacks.
-// Errors: throws std::bad_alloc, and TaskRefused if the fiber is not started.
+// Errors: throws std::bad_alloc, and FiberNotStarted (fiber_attributes.h).
 // Cost: a fiber for each (bench/fiber/spawn_benchmark.cc).
 // Rejected: request_stop() by whoever cancels: Cancel() walks under spin locks, and where it has left them it may be a
 // timer's thread, which a user's callback would hold up. A fiber that is started when the cancellation comes: the start

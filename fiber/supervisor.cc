@@ -310,7 +310,7 @@ void Supervisor::Start(FiberScope& scope, Child* child) {
   try {
     child->task.emplace(scope.SpawnTask(child->attributes, [this, child] { RunChild(this, child); }));
     child->fiber_id.store(child->task->Id(), std::memory_order_relaxed);
-  } catch (const TaskRefused&) {
+  } catch (const FiberNotStarted&) {
     NoteEnd(child, std::current_exception(), /*cancelled=*/false);  // As if it had failed.
   }
 }

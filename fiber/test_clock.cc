@@ -48,9 +48,9 @@
 #include "weft/sync/wait/wait_queue.h"
 #include "weft/timer/worker/timer_worker.h"
 
-namespace weft::fiber {
+namespace weft {
 
-namespace detail {
+namespace fiber::detail {
 
 namespace {
 
@@ -381,17 +381,17 @@ void TestClockCore::Complain(Obstacle obstacle) {
   WEFT_LOG(WARNING, "TestClock: time stands still, though something waits for it: ", why);
 }
 
-}  // namespace detail
+}  // namespace fiber::detail
 
 namespace {
 
-std::unique_ptr<detail::TestClockCore> MakeCore() {
+std::unique_ptr<fiber::detail::TestClockCore> MakeCore() {
   WEFT_CHECK(!IsRuntimeRunning(),
              "TestClock: it is made while the runtime runs, whose timers follow the steady clock: make it before "
              "StartRuntime(), or before RunAsFiber() where that starts the runtime (not under WEFT_TEST_MAIN)");
   WEFT_CHECK(scheduling_group::LoopGroups::Borrowed() == 0,
              "TestClock: it is made while there is a FiberLoop, whose timers follow the steady clock");
-  return std::make_unique<detail::TestClockCore>();
+  return std::make_unique<fiber::detail::TestClockCore>();
 }
 
 }  // namespace
@@ -409,4 +409,4 @@ void TestClock::SetAutoAdvance(bool on) noexcept { core_->SetAutoAdvance(on); }
 
 void TestClock::AdvanceBy(std::chrono::nanoseconds by) { core_->Advance(by); }
 
-}  // namespace weft::fiber
+}  // namespace weft

@@ -5,8 +5,8 @@
 // hour of retries, sleeps and time-outs takes milliseconds, and takes exactly an hour.
 // Sample:
 //   TEST(Client, GivesUpAfterAnHour) {
-//     weft::fiber::TestClock clock;                        // before the runtime
-//     weft::fiber::RunAsFiber([&] {
+//     weft::TestClock clock;                               // before the runtime
+//     weft::RunAsFiber([&] {
 //       const auto begin = clock.Now();
 //       EXPECT_FALSE(client.CallWithRetries());            // sleeps 1 s, 2 s, 4 s ... between its calls
 //       EXPECT_EQ(clock.Now() - begin, 1h);
@@ -24,9 +24,9 @@
 #include "weft/base/fiber_clock.h"
 #include "weft/base/time/clock.h"
 
-namespace weft::fiber {
+namespace weft {
 
-namespace detail {
+namespace fiber::detail {
 class TestClockCore;
 }
 
@@ -56,9 +56,13 @@ class TestClock {
  private:
   void AdvanceBy(std::chrono::nanoseconds by);
 
-  const std::unique_ptr<detail::TestClockCore> core_;
+  const std::unique_ptr<fiber::detail::TestClockCore> core_;
 };
 
-}  // namespace weft::fiber
+namespace fiber {
+using weft::TestClock;  // docs/from_trpc.md
+}  // namespace fiber
+
+}  // namespace weft
 
 #endif  // WEFT_FIBER_TEST_CLOCK_H_

@@ -4,7 +4,7 @@
 // Helpers for the tests of programs that use fibers; for GoogleTest.
 // Sample:
 //   TEST(Cache, MissesOnce) {
-//     weft::fiber::RunAsFiber([] { EXPECT_EQ(cache.Misses(), 1); });
+//     weft::RunAsFiber([] { EXPECT_EQ(cache.Misses(), 1); });
 //   }
 //   WEFT_TEST_MAIN()        // in one file: the runtime runs for all the tests of the program
 //
@@ -22,9 +22,9 @@
 #include "weft/fiber/start/run_as_fiber.h"
 #include "weft/fiber/test_clock.h"  // IWYU pragma: export
 
-namespace weft::fiber {
+namespace weft {
 
-namespace testing_detail {
+namespace fiber::testing_detail {
 
 inline int CountFatalFailuresOfGoogleTest() {
   const ::testing::TestInfo* const test = ::testing::UnitTest::GetInstance()->current_test_info();
@@ -48,7 +48,7 @@ inline const bool google_test_listens =
      },
      true);
 
-}  // namespace testing_detail
+}  // namespace fiber::testing_detail
 
 // What WEFT_TEST_MAIN() does.
 inline int RunAllTestsInRuntime(int argc, char** argv) {
@@ -60,9 +60,13 @@ inline int RunAllTestsInRuntime(int argc, char** argv) {
   return result != 0 || unfinished != 0 ? 1 : 0;
 }
 
-}  // namespace weft::fiber
+namespace fiber {
+using weft::RunAllTestsInRuntime;  // docs/from_trpc.md
+}  // namespace fiber
+
+}  // namespace weft
 
 #define WEFT_TEST_MAIN() \
-  int main(int argc, char** argv) { return ::weft::fiber::RunAllTestsInRuntime(argc, argv); }
+  int main(int argc, char** argv) { return ::weft::RunAllTestsInRuntime(argc, argv); }
 
 #endif  // WEFT_FIBER_TESTING_H_

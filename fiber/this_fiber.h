@@ -77,13 +77,13 @@ std::size_t GetFiberQueueSize();
 // Runs when the fiber's function has returned, before Join() returns. Hooks and FiberLocals end in the reverse order of
 // their making, so a hook sees the FiberLocals that were there when it was set. It may lock, wait, sleep, and set
 // further hooks, which run next. A fiber that the runtime's end leaves unfinished runs none.
-void OnFiberStop(base::UniqueFunction<void()> hook);
+void OnFiberStop(UniqueFunction<void()> hook);
 
 // Runs whenever the fiber is about to wait, or yields (by itself, or at the end of its time slice), even if nobody else
 // is ready; not before a wait that need not wait. A call into the main context of a FiberLoop, and the eager start of a
 // task, count, too. Several hooks run in the order in which they were set. A hook that waits, yields, finds a lock
 // taken or sets another hook of this kind ends the process.
-void OnFiberYield(base::UniqueFunction<void()> hook);
+void OnFiberYield(UniqueFunction<void()> hook);
 
 }  // namespace weft
 

@@ -7,7 +7,7 @@
 //   CoTask<int> Sum(FiberChannel<int>& numbers, FiberEvent& begin) {
 //     co_await begin;                                                        // a FiberEvent
 //     int sum = co_await interop::InFiber([] { return Compute(); });         // f's result, or its exception
-//     sum += co_await fiber::Async(Compute);                                 // a Future's, or a FiberTask's
+//     sum += co_await Async(Compute);                                        // a Future's, or a FiberTask's
 //     while (auto item = co_await interop::CoGet(numbers)) sum += *item;     // a FiberChannel, until it is closed
 //     co_return sum;
 //   }
@@ -41,10 +41,10 @@
 // result. What a coroutine does in a fiber of its own (InFiber) is not in the caller's scopes.
 //
 // Who may call: co_await: any coroutine and thread, while the runtime runs; AwaitInFiber(): any fiber and any thread.
-// Errors: if no fiber can be started, co_await throws std::system_error(resource_unavailable_try_again); f has not run,
-// and a kept task or Future is as it was. (An rvalue is destroyed, which cancels a task and waits for it.) An empty
-// task or Future ends the process. A task that waits in AwaitInFiber() for a coroutine that awaits this same task waits
-// for ever.
+// Errors: if the fiber is refused, co_await throws FiberNotStarted (fiber/fiber_attributes.h); f has not run, and a
+// kept task or Future is as it was. (An rvalue is destroyed, which cancels a task and waits for it.) An empty task or
+// Future ends the process. A task that waits in AwaitInFiber() for a coroutine that awaits this same task waits for
+// ever.
 // Memory ordering: what came before the co_await is visible to f; what f did is visible after the co_await; what the
 // coroutine did is visible after AwaitInFiber().
 // Lifetime: a coroutine must not be destroyed while a fiber works for it (this ends the process). A kept task or Future
@@ -79,7 +79,6 @@
 #include <exception>
 #include <memory>
 #include <optional>
-#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -137,15 +136,16 @@ class [[nodiscard]] FiberCall {
       }
       FiberCall* call;
     } refused{this};
-    const bool started = StartFiberDetached([this, coroutine] { Run(coroutine); });
-    if (started) refused.call = nullptr;  // And touch nothing more: it may have been resumed, and have ended.
-    return started;
+    const StartRefusal refusal = fiber::detail::StartPlain("co_await", [this, coroutine] { Run(coroutine); });
+    if (refusal == StartRefusal::kNone) {
+      refused.call = nullptr;  // And touch nothing more: it may have been resumed, and have ended.
+      return true;
+    }
+    refusal_ = refusal;
+    return false;
   }
   Result await_resume() {
-    if (!result_.has_value()) {
-      throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
-                              "weft: no fiber could be started for a co_await");
-    }
+    if (!result_.has_value()) throw FiberNotStarted("co_await", refusal_);
     return result_.Take();
   }
 
@@ -160,6 +160,7 @@ class [[nodiscard]] FiberCall {
   F f_;
   [[no_unique_address]] Resume resume_;
   bool under_way_ = false;
+  StartRefusal refusal_ = StartRefusal::kNone;
   detail::CoResult<Result> result_;
 };
 

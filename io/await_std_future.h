@@ -1,11 +1,11 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// fiber::Await: a fiber waits for a std::future, or a std::shared_future, without blocking its worker.
+// Await: a fiber waits for a std::future, or a std::shared_future, without blocking its worker.
 // Sample:
 //   std::future<Row> row = database.FetchAsync(key);            // of a library that knows nothing of fibers
-//   std::optional<Row> in_time = fiber::Await(row, 50ms);       // no value: not in time, `row` is as it was
-//   Row late = fiber::Await(row);                               // or what the future throws
+//   std::optional<Row> in_time = Await(row, 50ms);              // no value: not in time, `row` is as it was
+//   Row late = Await(row);                                      // or what the future throws
 //
 // A std::future can do nothing but block a thread. So a thread of the pool of blocking calls waits for it, and the
 // fiber waits for that thread (FiberBlocking, fiber_blocking.h).
@@ -139,8 +139,6 @@ AwaitedInTime<T> AwaitInTime(StdFuture& future, Deadline deadline) {
 
 }  // namespace io::detail
 
-namespace fiber {
-
 // Waits, and returns or throws what future.get() does; throws FiberCancelled, and then the future is as it was.
 template <class T>
 T Await(std::future<T>& future) {
@@ -164,6 +162,8 @@ template <class T>
   return io::detail::AwaitInTime<const std::shared_future<T>, T>(future, deadline);
 }
 
+namespace fiber {
+using weft::Await;  // docs/from_trpc.md
 }  // namespace fiber
 
 }  // namespace weft

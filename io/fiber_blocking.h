@@ -61,7 +61,7 @@ namespace weft {
 
 namespace io {
 
-// The pool of the process, as fiber::Options say; made at the first call. Any thread.
+// The pool of the process, as RuntimeOptions say; made at the first call. Any thread.
 BlockingPool& ProcessBlockingPool();
 
 namespace detail {

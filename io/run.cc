@@ -153,10 +153,10 @@ class Main {
 
 int Run(int& argc, char**& argv, int (*body)(void* f, EndSignal& end), void* f, bool cancels) {
   WEFT_CHECK(scheduling_group::CurrentFiber() == nullptr, "Run: called in a fiber: it is for main()");
-  WEFT_CHECK(!fiber::IsRuntimeRunning(), "Run: a runtime runs already, and Run() starts its own");
+  WEFT_CHECK(!IsRuntimeRunning(), "Run: a runtime runs already, and Run() starts its own");
   fiber::ParseFlags(&argc, &argv);
   Ends ends;  // Before there are threads.
-  fiber::StartRuntime();
+  StartRuntime();
   Main main(body, f, cancels);
   int status = 0;
   Fiber runner({.name = "main"}, [&] {
@@ -172,7 +172,7 @@ int Run(int& argc, char**& argv, int (*body)(void* f, EndSignal& end), void* f, 
   }
   runner.Join();
   if (!asked_to_end) ends.Unblock();
-  const std::size_t unfinished = fiber::TerminateRuntime();
+  const std::size_t unfinished = TerminateRuntime();
   return status == 0 && unfinished != 0 ? 1 : status;
 }
 

@@ -7,13 +7,13 @@
 //     if (listener.Listen(*io::SocketAddress::Parse("0.0.0.0:8080"))) return 1;
 //     std::optional<io::TcpServer> server;
 //     const int signal = io::RunUntilSignal([&] {
-//       fiber::StartRuntime();
+//       StartRuntime();
 //       server.emplace(std::move(listener), [](io::TcpConnection& connection) { ... });
 //       return server->Start();
 //     });
 //     server->Stop(5s);                            // drains
 //     server.reset();
-//     fiber::TerminateRuntime();
+//     TerminateRuntime();
 //     return signal < 0 ? 1 : 0;
 //
 // How it works. It blocks both signals in the calling thread, calls `start`, and takes the first that comes by

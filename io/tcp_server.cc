@@ -49,7 +49,7 @@ void LogWhatItThrows(const char* what, const SocketAddress& address, F&& f) {
 
 FiberAttributes AttributesOfLaterRequests(FiberAttributes attributes) {
   if (attributes.scheduling_group == kUnspecifiedSchedulingGroup) attributes.scheduling_group = kNearestSchedulingGroup;
-  attributes.launch_policy = fiber::Launch::Post;  // Who starts it must not switch.
+  attributes.launch_policy = Launch::Post;  // Who starts it must not switch.
   return attributes;
 }
 

@@ -35,9 +35,9 @@
 // Hedge() cancels its attempts and awaits them. An attempt that heeds no cancellation (it computes, or is in
 // FiberBlocking()) is waited for. A success that has come before the cancellation is returned.
 // Memory ordering: f's attempts are visible to the caller. Lifetime: nothing is used after the return.
-// Errors: policies that cannot be end the process with a line. Hedge() throws TaskRefused (fiber/fiber_task.h) if the
-// runtime refuses its first fiber; if it refuses a later one, the others go on. A std::exception that a result throws
-// while it is kept is a failure of its attempt; what it throws when it is moved to the caller comes out.
+// Errors: policies that cannot be end the process with a line. Hedge() throws FiberNotStarted
+// (fiber/fiber_attributes.h) if its first fiber is refused; if a later one is, the others go on. A std::exception that
+// a result throws while it is kept is a failure of its attempt; what it throws when moved to the caller comes out.
 // Time is FiberClock's.
 // Source: exponential backoff with jitter (AWS Architecture Blog), retry throttling of gRPC; Dean and Barroso, The Tail
 // at Scale, 2013.
@@ -57,7 +57,6 @@
 
 #include "weft/base/deadline.h"
 #include "weft/fiber/fiber_scope.h"
-#include "weft/fiber/fiber_task.h"
 #include "weft/net/budgets.h"
 #include "weft/sync/fiber_condition_variable.h"
 #include "weft/sync/fiber_mutex.h"
@@ -304,11 +303,13 @@ auto Hedge(const HedgeOptions& options, F&& f) {
     while (core.AwaitNext()) {
       retry_internal::HedgeCore::Start start(&core);
       const std::size_t number = core.number();
-      if (attempts.Spawn([&core, &kept, &f, number] { retry_internal::RunAttempt(&core, &kept, f, number); })) {
-        start.done();
-      } else if (number == 0) {
-        throw TaskRefused("Hedge");
+      auto attempt = [&core, &kept, &f, number] { retry_internal::RunAttempt(&core, &kept, f, number); };
+      if (number == 0) {
+        fiber::detail::ScopeAccess::Spawn(attempts, "Hedge", attempt);
+      } else if (!attempts.Spawn(attempt)) {
+        continue;
       }
+      start.done();
     }
   }  // Cancels and awaits the others. No cancellation point: a success is not thrown away.
   return kept.Take();

@@ -137,4 +137,13 @@ std::vector<std::string> SchedulingPolicyNames();
 
 }  // namespace weft::scheduling_group
 
+namespace weft {  // What programs write.
+using scheduling_group::QueueCounts;
+using scheduling_group::ReadyReason;
+using scheduling_group::RegisterSchedulingPolicy;
+using scheduling_group::SchedulingPolicy;
+using scheduling_group::SchedulingPolicyFactory;
+using scheduling_group::SchedulingPolicyNames;
+}  // namespace weft
+
 #endif  // WEFT_SCHEDULING_GROUP_SCHEDULING_POLICY_H_

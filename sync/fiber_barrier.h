@@ -23,7 +23,7 @@ namespace weft {
 
 class FiberBarrier {
  public:
-  explicit FiberBarrier(std::ptrdiff_t expected, base::UniqueFunction<void()> completion = nullptr);
+  explicit FiberBarrier(std::ptrdiff_t expected, UniqueFunction<void()> completion = nullptr);
   FiberBarrier(const FiberBarrier&) = delete;
   FiberBarrier& operator=(const FiberBarrier&) = delete;
   ~FiberBarrier() { queue_.Drain("FiberBarrier"); }  // One whose cancelled wait was passed over may be there still.

@@ -49,7 +49,7 @@ template <class T>
 class FiberBlockingBoundedQueue {
  public:
   using value_type = T;
-  using WeightFunction = base::UniqueFunction<std::size_t(const T&)>;
+  using WeightFunction = UniqueFunction<std::size_t(const T&)>;
 
   // Without a function each item weighs 1. The function is called by all that push, several at a time.
   explicit FiberBlockingBoundedQueue(std::size_t capacity, WeightFunction weight_of = nullptr)

@@ -31,7 +31,7 @@ DEFINE_string(title, "", "The picture's title; empty: the machine's description.
 
 namespace {
 
-using weft::fiber::Options;
+using weft::RuntimeOptions;
 using weft::fiber::RuntimePlan;
 
 int Fail(const std::string& why, int exit_code = 2) {
@@ -44,7 +44,7 @@ std::string Rate(std::int64_t every_n) {
   return every_n == 1 ? "at each idle search" : "at 1 of " + std::to_string(every_n) + " idle searches";
 }
 
-void PrintPlan(const Options& options, const RuntimePlan& planned) {
+void PrintPlan(const RuntimeOptions& options, const RuntimePlan& planned) {
   std::set<int> packages;
   std::set<int> l3s;
   std::set<int> cores;
@@ -72,10 +72,10 @@ int main(int argc, char** argv) {
   gflags::SetUsageMessage("shows how Weft's runtime would fit itself to a machine");
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   if (argc > 1) return Fail(std::string("unknown argument ") + argv[1]);
-  Options options;
+  RuntimeOptions options;
   if (const auto error = weft::fiber::CheckFlagFiles()) return Fail(*error);
   if (const auto error = weft::fiber::ReadFlags(&options)) return Fail(*error);
-  if (const auto error = weft::fiber::ValidateOptions(options)) return Fail(*error);
+  if (const auto error = weft::ValidateOptions(options)) return Fail(*error);
   std::string why;
   const std::optional<RuntimePlan> planned = weft::fiber::PlanRuntime(options, &why);
   if (!planned.has_value()) return Fail(why);

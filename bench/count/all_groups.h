@@ -37,7 +37,7 @@ void PrintCounts(const Counts& now, const Counts& before);
 
 class AllGroups {
  public:
-  explicit AllGroups(int workers) : workers_(workers), groups_(fiber::GetSchedulingGroupCount()) {}
+  explicit AllGroups(int workers) : workers_(workers), groups_(GetSchedulingGroupCount()) {}
 
   // Fewer in the last group.
   std::size_t WorkersIn(std::size_t group) const {

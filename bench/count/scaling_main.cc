@@ -26,7 +26,7 @@ Counts ReadCounts() {
   scheduling_group::WorkerCounts sum;
   std::uint64_t stolen = 0;
   std::uint64_t attempts = 0;
-  for (const scheduling_group::GroupCounts& group : fiber::GetSchedulingCounts()) {
+  for (const scheduling_group::GroupCounts& group : GetSchedulingCounts()) {
     const scheduling_group::WorkerCounts own = group.Sum();
     sum.begun += own.begun;
     sum.switches += own.switches;

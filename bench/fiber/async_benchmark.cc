@@ -84,7 +84,7 @@ void BM_WakeByPromise(benchmark::State& state) {
 void BM_AsyncAndGet(benchmark::State& state) {
   BenchmarkRuntime runtime(state.range(0));
   runtime.RunInside([&] {
-    for (auto _ : state) benchmark::DoNotOptimize(weft::fiber::Async([] { return 1; }).Get());
+    for (auto _ : state) benchmark::DoNotOptimize(weft::Async([] { return 1; }).Get());
   });
 }
 void BM_StdAsyncAndGet(benchmark::State& state) {
@@ -97,7 +97,7 @@ void BM_CollectAll(benchmark::State& state) {
   BenchmarkRuntime runtime(state.range(0));
   runtime.RunInside([&] {
     const std::vector<int (*)()> functions(kFunctions, [] { return 1; });
-    for (auto _ : state) benchmark::DoNotOptimize(weft::fiber::CollectAll(functions));
+    for (auto _ : state) benchmark::DoNotOptimize(weft::CollectAll(functions));
   });
 }
 void BM_StdAsyncAll(benchmark::State& state) {

@@ -35,9 +35,9 @@ class BenchmarkRuntime {
     const std::string text = std::to_string(workers);
     google::SetCommandLineOption("fiber_concurrency_hint", text.c_str());
     google::SetCommandLineOption("fiber_scheduling_group_size", text.c_str());
-    fiber::StartRuntime();
+    StartRuntime();
   }
-  ~BenchmarkRuntime() { fiber::TerminateRuntime(); }
+  ~BenchmarkRuntime() { TerminateRuntime(); }
 
   BenchmarkRuntime(const BenchmarkRuntime&) = delete;
   BenchmarkRuntime& operator=(const BenchmarkRuntime&) = delete;

@@ -24,13 +24,13 @@
 
 namespace {
 
+using weft::Admission;
 using weft::FiberEvent;
 using weft::FiberLatch;
+using weft::IsOverloaded;
+using weft::TryAdmit;
 using weft::bench::BenchmarkRuntime;
 using weft::bench::MustStart;
-using weft::fiber::Admission;
-using weft::fiber::IsOverloaded;
-using weft::fiber::TryAdmit;
 
 // Before the runtime is started, which reads the flags.
 class Limits {

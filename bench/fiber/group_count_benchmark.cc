@@ -44,11 +44,11 @@ template <class Work>
 void RunInAllGroups(benchmark::State& state, Work work) {
   constexpr std::chrono::milliseconds kUntilAllAreBusy{200}, kMeasured{200};
   std::vector<Group> groups(static_cast<std::size_t>(state.range(0)));
-  weft::fiber::Options options;
+  weft::RuntimeOptions options;
   options.concurrency_hint = state.range(0);
   options.scheduling_group_size = 1;
   options.work_stealing_ratio = state.range(1);
-  weft::fiber::StartRuntime(options);
+  weft::StartRuntime(options);
   std::int64_t nanoseconds = 0;
   std::int64_t operations = 0;
   const auto read = [&](std::int64_t sign) {
@@ -78,7 +78,7 @@ void RunInAllGroups(benchmark::State& state, Work work) {
     done.Wait();
   }
   state.counters["cpu_ns"] = static_cast<double>(nanoseconds) / static_cast<double>(operations);
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
 }
 
 void BM_Yield(benchmark::State& state) {

@@ -22,7 +22,7 @@ using weft::Fiber;
 using weft::bench::BenchmarkRuntime;
 using weft::bench::OnSomeWorkers;
 
-void StartAndJoin(benchmark::State& state, weft::fiber::Launch policy) {
+void StartAndJoin(benchmark::State& state, weft::Launch policy) {
   BenchmarkRuntime runtime(state.range(0));
   runtime.RunInside([&] {
     int ran = 0;
@@ -34,8 +34,8 @@ void StartAndJoin(benchmark::State& state, weft::fiber::Launch policy) {
   });
 }
 
-void BM_StartAndJoin(benchmark::State& state) { StartAndJoin(state, weft::fiber::Launch::Post); }
-void BM_DispatchAndJoin(benchmark::State& state) { StartAndJoin(state, weft::fiber::Launch::Dispatch); }
+void BM_StartAndJoin(benchmark::State& state) { StartAndJoin(state, weft::Launch::Post); }
+void BM_DispatchAndJoin(benchmark::State& state) { StartAndJoin(state, weft::Launch::Dispatch); }
 
 void BM_ThreadStartAndJoin(benchmark::State& state) {
   int ran = 0;

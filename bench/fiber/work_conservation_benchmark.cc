@@ -28,11 +28,11 @@ void Compute() {
 }
 
 void RunLoad(benchmark::State& state, std::int64_t every_n, std::size_t groups_to_start_in) {
-  weft::fiber::Options options;
+  weft::RuntimeOptions options;
   options.concurrency_hint = 2;
   options.scheduling_group_size = 1;
   options.work_stealing_ratio = every_n;
-  weft::fiber::StartRuntime(options);
+  weft::StartRuntime(options);
   std::int64_t in_group_one = 0;
   for (auto _ : state) {
     std::atomic<std::int64_t> ran_in_group_one = 0;
@@ -42,8 +42,7 @@ void RunLoad(benchmark::State& state, std::int64_t every_n, std::size_t groups_t
       attributes.scheduling_group = static_cast<std::size_t>(i) % groups_to_start_in;
       const bool started = weft::StartFiberDetached(attributes, [&] {
         Compute();
-        ran_in_group_one.fetch_add(weft::fiber::GetCurrentSchedulingGroupIndex() == 1 ? 1 : 0,
-                                   std::memory_order_relaxed);
+        ran_in_group_one.fetch_add(weft::GetCurrentSchedulingGroupIndex() == 1 ? 1 : 0, std::memory_order_relaxed);
         done.CountDown();
       });
       if (!started) state.SkipWithError("a fiber was refused");
@@ -54,24 +53,24 @@ void RunLoad(benchmark::State& state, std::int64_t every_n, std::size_t groups_t
 
   state.counters["in_group_1"] =
       static_cast<double>(in_group_one) / static_cast<double>(kFibers) / static_cast<double>(state.iterations());
-  const auto counts = weft::fiber::GetSchedulingCounts();
+  const auto counts = weft::GetSchedulingCounts();
   const auto iterations = static_cast<double>(state.iterations());
   if (!counts[1].steals.empty()) {
     state.counters["attempts"] = static_cast<double>(counts[1].steals[0].attempts) / iterations;
     state.counters["stolen"] = static_cast<double>(counts[1].steals[0].stolen_in) / iterations;
   }
   state.counters["sleeps"] = static_cast<double>(counts[1].Sum().sleeps) / iterations;
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
 }
 
 void BM_BothBusy(benchmark::State& state) {
   constexpr int kYielders = 200;
   constexpr int kYields = 2000;
-  weft::fiber::Options options;
+  weft::RuntimeOptions options;
   options.concurrency_hint = 2;
   options.scheduling_group_size = 1;
   options.work_stealing_ratio = state.range(0);
-  weft::fiber::StartRuntime(options);
+  weft::StartRuntime(options);
   for (auto _ : state) {
     FiberLatch done(kYielders);
     for (int i = 0; i < kYielders; ++i) {
@@ -85,7 +84,7 @@ void BM_BothBusy(benchmark::State& state) {
     }
     done.Wait();
   }
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
 }
 
 void BM_AllInOneGroup(benchmark::State& state) { RunLoad(state, state.range(0), 1); }

@@ -109,12 +109,12 @@ double PercentileOf(std::vector<double>& values, double part) {
 
 std::vector<Window> Watch(Trips* trips) {
   std::vector<Window> windows;
-  auto before = fiber::GetSchedulingCounts()[0].ready_wait;
+  auto before = GetSchedulingCounts()[0].ready_wait;
   for (int i = 0; i < kWindows; ++i) {
     trips->writes = 0;
     trips->write_ns = 0;
     FiberSleepFor(kWindow);
-    const auto now = fiber::GetSchedulingCounts()[0].ready_wait;
+    const auto now = GetSchedulingCounts()[0].ready_wait;
     const auto writes = static_cast<double>(std::max<std::int64_t>(trips->writes, 1));
     windows.push_back({static_cast<double>(trips->write_ns) / 1000 / writes, now.Since(before)});
     before = now;

@@ -14,7 +14,7 @@
 //   Mutex, ConditionVariable, Latch, Event       as in weft/sync; an Event has Wait, Set and Reset
 //   Channel                                      Put(int), Take() -> int; when kHasChannel
 //   TakeFromEither(Channel&, Channel&) -> int    if it has a select
-//   Scope, StartTask(f), StartAsync(f)           as FiberScope, FiberTask and fiber::Async; if it has a Scope
+//   Scope, StartTask(f), StartAsync(f)           as FiberScope, FiberTask and Async; if it has a Scope
 //   TimerId, SetTimer(at, f), CancelTimer(id)    when kHasTimers
 //   DescribeGuards()                             a remark on its stacks
 #ifndef WEFT_BENCH_WORKLOAD_ALL_WORKLOADS_H_

@@ -74,7 +74,7 @@ struct WeftRuntime {
 
   template <class F>
   static auto StartAsync(F&& f) {
-    return fiber::Async(std::forward<F>(f));
+    return Async(std::forward<F>(f));
   }
 
   static void Start(int workers, int groups) {
@@ -82,12 +82,11 @@ struct WeftRuntime {
     google::SetCommandLineOption("fiber_concurrency_hint", std::to_string(workers).c_str());
     google::SetCommandLineOption("fiber_scheduling_group_size",
                                  std::to_string((workers + groups - 1) / groups).c_str());
-    fiber::StartRuntime();
-    Require(fiber::GetSchedulingGroupCount() == static_cast<std::size_t>(groups),
-            "there are as many groups as asked for");
+    StartRuntime();
+    Require(GetSchedulingGroupCount() == static_cast<std::size_t>(groups), "there are as many groups as asked for");
   }
 
-  static void Stop() { fiber::TerminateRuntime(); }
+  static void Stop() { TerminateRuntime(); }
 
   template <class F>
   static bool Spawn(F&& f) {

@@ -179,8 +179,8 @@ int main(int argc, char** argv) {
                  "see --help\n";
     return EXIT_FAILURE;
   }
-  weft::fiber::StartRuntime();
+  weft::StartRuntime();
   const bool ok = FLAGS_server.empty() ? ServeAndCall() : CallServer(FLAGS_server);
-  const bool none_left = weft::fiber::TerminateRuntime() == 0;
+  const bool none_left = weft::TerminateRuntime() == 0;
   return ok && none_left ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -172,7 +172,7 @@ int Run() {
   const Deadline end = FLAGS_duration == 0 ? Deadline() : Deadline(std::chrono::seconds(FLAGS_duration));
   const int signal = io::RunUntilSignal(
       [&] {
-        fiber::StartRuntime();
+        StartRuntime();
         server.emplace(std::move(listener), *std::move(handler),
                        io::TcpServer::Options{.max_connections = FLAGS_max_connections,
                                               .max_connections_per_host = FLAGS_max_connections_per_host});
@@ -188,7 +188,7 @@ int Run() {
             << "http2: " << ::examples::ToLine(::examples::Named(http.counts(), tls_refusals)) << '\n';
   server.reset();
   std::cout << greeter.answered() << " calls were answered, " << greeter.cancelled() << " were cancelled" << std::endl;
-  const std::size_t unfinished = fiber::TerminateRuntime();
+  const std::size_t unfinished = TerminateRuntime();
   return signal >= 0 && unfinished == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 

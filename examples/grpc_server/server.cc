@@ -51,7 +51,7 @@ int main(int argc, char** argv) {
   std::string address;
   std::unique_ptr<grpc::Server> server;
   const auto start = [&] {
-    weft::fiber::StartRuntime();  // Before the server: a call that comes in needs it.
+    weft::StartRuntime();  // Before the server: a call that comes in needs it.
     server = weft::examples::StartServer(FLAGS_listen, &service, &address);
     if (server == nullptr) return false;
     std::cout << "listening on " << address << std::endl;
@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
               << std::endl;
     server.reset();
   }
-  const std::size_t unfinished = weft::fiber::TerminateRuntime();
+  const std::size_t unfinished = weft::TerminateRuntime();
   if (!started) {
     return Refuse("cannot listen on --listen=" + FLAGS_listen + ": it is in use, not allowed, or no host:port");
   }

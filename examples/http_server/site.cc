@@ -112,7 +112,7 @@ void AnswerFanOut(std::string_view query, Response* response) {
   AnswerJson(std::move(body), response);
 }
 
-json::object Describe(const weft::scheduling_group::WorkerCounts& counts) {
+json::object Describe(const weft::WorkerCounts& counts) {
   return {{"begun", counts.begun},
           {"finished", counts.finished},
           {"switches", counts.switches},
@@ -122,7 +122,7 @@ json::object Describe(const weft::scheduling_group::WorkerCounts& counts) {
           {"idle_searches", counts.idle_searches}};
 }
 
-json::object Describe(const weft::fiber::GroupCounts& counts) {
+json::object Describe(const weft::GroupCounts& counts) {
   json::array workers;
   for (const auto& worker : counts.workers) workers.emplace_back(Describe(worker));
   json::array steals;
@@ -224,7 +224,7 @@ void Site::AnswerStats(Response* response) const {
   json::object connections;
   for (const auto& [name, count] : Named(serving_->counts())) connections.emplace(name, count);
   json::array groups;
-  for (const auto& group : weft::fiber::GetSchedulingCounts()) groups.emplace_back(Describe(group));
+  for (const auto& group : weft::GetSchedulingCounts()) groups.emplace_back(Describe(group));
   json::object body;
   body.emplace("connections", std::move(connections));
   body.emplace("requests", requests_.Sum());

@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
   Index index(std::move(*delays));
   std::optional<weft::rpc::Server> server;
   const auto start = [&] {
-    weft::fiber::StartRuntime();
+    weft::StartRuntime();
     server.emplace(weft::rpc::Server::Options{.max_in_flight = FLAGS_max_in_flight,
                                               .max_in_flight_per_connection = FLAGS_max_in_flight_per_connection,
                                               .max_request_memory = FLAGS_max_request_mb << 20});
@@ -166,6 +166,6 @@ int main(int argc, char** argv) {
     std::cerr << "no fibers can be started\n";
   }
   server.reset();
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
   return started ? 0 : 1;
 }

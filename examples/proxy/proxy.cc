@@ -269,10 +269,10 @@ class Proxy {
   json::object Stats() const {
     const HedgedSearch::Counts hedging = search_.counts();
     json::array groups;
-    for (const fiber::GroupCounts& group : fiber::GetSchedulingCounts()) {
-      const scheduling_group::WorkerCounts sum = group.Sum();
+    for (const GroupCounts& group : GetSchedulingCounts()) {
+      const WorkerCounts sum = group.Sum();
       std::uint64_t stolen_in = 0;
-      for (const scheduling_group::StealCounts& steals : group.steals) stolen_in += steals.stolen_in;
+      for (const StealCounts& steals : group.steals) stolen_in += steals.stolen_in;
       groups.push_back(json::object{{"group", group.group},
                                     {"node", group.node},
                                     {"workers", group.workers.size()},
@@ -335,7 +335,7 @@ int Run(io::TcpListener listener, const std::vector<io::SocketAddress>& backends
   std::optional<Proxy> proxy;
   std::optional<io::TcpServer> server;
   const auto start = [&] {
-    fiber::StartRuntime();
+    StartRuntime();
     for (const io::SocketAddress& backend : backends) {
       // Another backend is asked at once, so none is asked again.
       const rpc::Channel::Options options{.connections = static_cast<std::size_t>(FLAGS_connections),
@@ -357,7 +357,7 @@ int Run(io::TcpListener listener, const std::vector<io::SocketAddress>& backends
   }
   server.reset();
   channels.clear();
-  fiber::TerminateRuntime();
+  TerminateRuntime();
   return started ? 0 : 1;
 }
 

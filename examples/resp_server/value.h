@@ -17,11 +17,11 @@
 
 namespace examples::resp {
 
-class Value final : public weft::base::RefCounted<Value> {
+class Value final : public weft::RefCounted<Value> {
  public:
-  static weft::base::RefPtr<const Value> Make(std::string_view bytes) {
+  static weft::RefPtr<const Value> Make(std::string_view bytes) {
     void* memory = ::operator new(sizeof(Value) + bytes.size());
-    return weft::base::RefPtr<const Value>::Adopt(::new (memory) Value(bytes));
+    return weft::RefPtr<const Value>::Adopt(::new (memory) Value(bytes));
   }
   // The size is not the class's.
   static void operator delete(void* memory) { ::operator delete(memory); }
@@ -36,7 +36,7 @@ class Value final : public weft::base::RefCounted<Value> {
   const std::size_t size_;
 };
 
-using ValueRef = weft::base::RefPtr<const Value>;
+using ValueRef = weft::RefPtr<const Value>;
 
 }  // namespace examples::resp
 

@@ -42,7 +42,7 @@
 
 namespace weft::rpc {
 
-class ClientConnection final : public base::RefCounted<ClientConnection>, private BatchWriter::Owner {
+class ClientConnection final : public RefCounted<ClientConnection>, private BatchWriter::Owner {
  public:
   ClientConnection(io::TcpStream stream, const FrameLimits& limits, const BatchWriter::Options& writing,
                    const Heartbeat::Options& heartbeat)
@@ -81,7 +81,7 @@ class ClientConnection final : public base::RefCounted<ClientConnection>, privat
   std::uint64_t reads() const { return reads_.load(std::memory_order_relaxed); }
 
  private:
-  friend class base::RefCounted<ClientConnection>;
+  friend class RefCounted<ClientConnection>;
 
   struct PendingCall {
     FiberEvent ended;

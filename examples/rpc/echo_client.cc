@@ -154,10 +154,10 @@ int main(int argc, char** argv) {
     std::cerr << "usage: echo_client --server=127.0.0.1:8000, all numbers above zero (see --help)\n";
     return 2;
   }
-  weft::fiber::StartRuntime();
+  weft::StartRuntime();
   bool started = false;
   weft::Fiber([&] { started = Run(*server); }).Join();
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
   if (failed_calls != 0) std::cerr << failed_calls << " calls failed\n";
   return started && failed_calls == 0 ? 0 : 1;
 }

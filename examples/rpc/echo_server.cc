@@ -45,7 +45,7 @@ int main(int argc, char** argv) {
   std::optional<weft::rpc::Server> server;
   std::optional<examples::MemoryTrim> trim;
   const auto start = [&] {
-    weft::fiber::StartRuntime();
+    weft::StartRuntime();
     server.emplace(
         weft::rpc::Server::Options{.max_in_flight = FLAGS_max_in_flight,
                                    .max_in_flight_per_connection = FLAGS_max_in_flight_per_connection,
@@ -69,6 +69,6 @@ int main(int argc, char** argv) {
   }
   trim.reset();
   server.reset();
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
   return started ? 0 : 1;
 }

@@ -63,7 +63,7 @@ std::span<char> FrameReader::Room() {
   // A new block also if little of the old one remains, so that a read brings many frames.
   const bool fits = block_ && begin_ + wanted <= block_->size();
   if (!fits || (frame_size_ == 0 && block_->size() - end_ < kBlockSize / 8)) {
-    auto next = base::MakeRefCounted<ReadBlock>(std::max(wanted, kBlockSize));
+    auto next = MakeRefCounted<ReadBlock>(std::max(wanted, kBlockSize));
     if (have != 0) std::memcpy(next->data(), block_->data() + begin_, have);
     block_ = std::move(next);
     begin_ = 0;

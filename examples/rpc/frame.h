@@ -74,7 +74,7 @@ struct FrameLimits {
 };
 
 // Bytes on their way from a connection to its parsers.
-class ReadBlock final : public base::RefCounted<ReadBlock> {
+class ReadBlock final : public RefCounted<ReadBlock> {
  public:
   explicit ReadBlock(std::size_t size) : size_(size), data_(new char[size]) {}  // Not zeroed.
 
@@ -82,7 +82,7 @@ class ReadBlock final : public base::RefCounted<ReadBlock> {
   std::size_t size() const noexcept { return size_; }
 
  private:
-  friend class base::RefCounted<ReadBlock>;
+  friend class RefCounted<ReadBlock>;
   ~ReadBlock() = default;
 
   const std::size_t size_;
@@ -97,7 +97,7 @@ struct Frame {
   FrameHeader header;
   std::string_view meta;
   std::string_view body;
-  base::RefPtr<ReadBlock> block;  // where they lie
+  RefPtr<ReadBlock> block;  // where they lie
 };
 
 class FrameReader {
@@ -130,7 +130,7 @@ class FrameReader {
   Result Fail(std::string error);
 
   const FrameLimits limits_;
-  base::RefPtr<ReadBlock> block_;
+  RefPtr<ReadBlock> block_;
   std::size_t begin_ = 0;       // of what is not yet given out
   std::size_t end_ = 0;         // of what has come
   std::size_t frame_size_ = 0;  // of the frame at begin_, once its header is there

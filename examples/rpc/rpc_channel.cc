@@ -50,7 +50,7 @@ bool Channel::Start() {
 }
 
 void Channel::Stop() {
-  std::vector<base::RefPtr<ClientConnection>> connections;
+  std::vector<RefPtr<ClientConnection>> connections;
   {
     const std::scoped_lock lock(mutex_);
     stopping_ = true;
@@ -77,8 +77,8 @@ void Channel::Keep(Slot* slot) {
       static_cast<void>(stop_.Wait(pauses.Next()));
       continue;
     }
-    const auto connection = base::MakeRefCounted<ClientConnection>(std::move(stream), options_.limits, options_.writing,
-                                                                   options_.heartbeat);
+    const auto connection =
+        MakeRefCounted<ClientConnection>(std::move(stream), options_.limits, options_.writing, options_.heartbeat);
     Enter(slot, connection);
     const bool farewell = connection->ReadUntilFarewell();
     // A connection that has worked is made again at once; a server that accepts and closes is left alone for a while.
@@ -115,7 +115,7 @@ void Channel::WakeRestingLocked() {
   changed_.notify_all();
 }
 
-void Channel::Enter(Slot* slot, base::RefPtr<ClientConnection> connection) {
+void Channel::Enter(Slot* slot, RefPtr<ClientConnection> connection) {
   const std::scoped_lock lock(mutex_);
   ++past_.connects;
   if (stopping_) connection->Shutdown();  // Stop() has not seen it.
@@ -133,7 +133,7 @@ void Channel::SetState(Slot* slot, State state, const std::string& error) {
 }
 
 void Channel::Leave(Slot* slot, State state, bool farewell) {
-  base::RefPtr<ClientConnection> dropped;
+  RefPtr<ClientConnection> dropped;
   const std::scoped_lock lock(mutex_);
   last_error_ = farewell ? "the server is stopping" : "the server has closed the connection";
   slot->state = state;
@@ -147,7 +147,7 @@ void Channel::Leave(Slot* slot, State state, bool farewell) {
   changed_.notify_all();
 }
 
-void Channel::Finish(base::RefPtr<ClientConnection> connection) {
+void Channel::Finish(RefPtr<ClientConnection> connection) {
   {
     const std::scoped_lock lock(mutex_);
     ++users_;
@@ -174,7 +174,7 @@ ClientConnection* Channel::ChooseLocked() {
   return nullptr;
 }
 
-base::RefPtr<ClientConnection> Channel::Choose(Controller* controller) {
+RefPtr<ClientConnection> Channel::Choose(Controller* controller) {
   const auto may_come = [this] {
     return std::any_of(slots_.begin(), slots_.end(), [](const Slot& slot) { return slot.state == State::kConnecting; });
   };
@@ -185,7 +185,7 @@ base::RefPtr<ClientConnection> Channel::Choose(Controller* controller) {
       return nullptr;
     }
     WakeRestingLocked();
-    if (ClientConnection* connection = ChooseLocked()) return base::RefPtr<ClientConnection>(connection);
+    if (ClientConnection* connection = ChooseLocked()) return RefPtr<ClientConnection>(connection);
     if (!may_come()) {
       controller->SetNotBegun(UNAVAILABLE, base::StrCat("no connection to ", server_.ToString(), ": ", last_error_));
       return nullptr;

@@ -121,11 +121,11 @@ class Channel final : public google::protobuf::RpcChannel {
   enum class State { kConnecting, kConnected, kBroken, kResting };
   struct Slot {
     State state = State::kConnecting;
-    base::RefPtr<ClientConnection> connection;  // kConnected
+    RefPtr<ClientConnection> connection;  // kConnected
   };
 
   void Keep(Slot* slot);
-  void Enter(Slot* slot, base::RefPtr<ClientConnection> connection);
+  void Enter(Slot* slot, RefPtr<ClientConnection> connection);
   void Rest(Slot* slot);
   // A call has come: it may need the connections that rest, and those behind it will.
   void WakeRestingLocked();
@@ -133,10 +133,10 @@ class Channel final : public google::protobuf::RpcChannel {
   // The connection has ended; or, `farewell`, only has calls to finish.
   void Leave(Slot* slot, State state, bool farewell);
   // Reads on in a fiber of its own.
-  void Finish(base::RefPtr<ClientConnection> connection);
+  void Finish(RefPtr<ClientConnection> connection);
   void FinishHere(ClientConnection* connection);
   // nullptr: the controller says why.
-  base::RefPtr<ClientConnection> Choose(Controller* controller);
+  RefPtr<ClientConnection> Choose(Controller* controller);
   ClientConnection* ChooseLocked();
   void Call(const google::protobuf::MethodDescriptor* method, Controller* controller,
             const google::protobuf::Message* request, google::protobuf::Message* answer);
@@ -154,7 +154,7 @@ class Channel final : public google::protobuf::RpcChannel {
   mutable FiberMutex mutex_;  // guards what follows
   FiberConditionVariable changed_;
   std::vector<Slot> slots_;
-  std::vector<base::RefPtr<ClientConnection>> leaving_;  // after a farewell
+  std::vector<RefPtr<ClientConnection>> leaving_;  // after a farewell
   std::size_t next_ = 0;
   std::size_t resting_ = 0;  // slots
   std::size_t users_ = 0;    // fibers that use the channel: of connections, in Finish(), of asynchronous calls

@@ -43,19 +43,19 @@ void Controller::ResolveDeadline(std::chrono::nanoseconds default_timeout) {
 bool Controller::BeginCall(ClientConnection* connection, std::uint64_t id) {
   const std::scoped_lock lock(mutex_);
   if (IsCanceled()) return false;
-  connection_ = base::RefPtr<ClientConnection>(connection);
+  connection_ = RefPtr<ClientConnection>(connection);
   id_ = id;
   return true;
 }
 
 void Controller::EndCall() {
-  base::RefPtr<ClientConnection> dropped;
+  RefPtr<ClientConnection> dropped;
   const std::scoped_lock lock(mutex_);
   dropped = std::move(connection_);
 }
 
 void Controller::StartCancel() {
-  base::RefPtr<ClientConnection> connection;
+  RefPtr<ClientConnection> connection;
   std::uint64_t id = 0;
   {
     const std::scoped_lock lock(mutex_);

@@ -105,7 +105,7 @@ class Controller final : public google::protobuf::RpcController {
 
   std::atomic<bool> canceled_{false};
   FiberMutex mutex_;  // guards what follows, and changes of canceled_
-  base::RefPtr<ClientConnection> connection_;
+  RefPtr<ClientConnection> connection_;
   std::uint64_t id_ = 0;
   google::protobuf::Closure* on_cancel_ = nullptr;
   bool looks_after_itself_ = false;

@@ -12,10 +12,10 @@ namespace weft::rpc {
 
 void PrintSchedulerReport(std::ostream& out) {
   using Microseconds = std::chrono::duration<double, std::micro>;
-  for (const fiber::GroupCounts& group : fiber::GetSchedulingCounts()) {
-    const scheduling_group::WorkerCounts sum = group.Sum();
+  for (const GroupCounts& group : GetSchedulingCounts()) {
+    const WorkerCounts sum = group.Sum();
     std::uint64_t stolen = 0;
-    for (const scheduling_group::StealCounts& steals : group.steals) stolen += steals.stolen_in;
+    for (const StealCounts& steals : group.steals) stolen += steals.stolen_in;
     out << "group " << group.group << ", " << group.workers.size() << " worker(s): fibers " << sum.begun
         << ", switches " << sum.switches << ", stolen " << stolen << ", wakes " << sum.wakes << ", sleeps "
         << sum.sleeps << ", ready to run p50 " << Microseconds(group.ready_wait.Percentile(0.5)).count() << " us, p99 "

@@ -61,7 +61,7 @@ int Serving::RunAny(Handler handler, Options options) {
   std::optional<weft::io::TcpServer> server;
   std::optional<MemoryTrim> trim;
   const auto start = [&] {
-    weft::fiber::StartRuntime();
+    weft::StartRuntime();
     options.max_connections = FLAGS_max_connections;
     options.max_connections_per_host = FLAGS_max_connections_per_host;
     server_ = &server.emplace(std::move(listener), std::move(handler), std::move(options));
@@ -78,7 +78,7 @@ int Serving::RunAny(Handler handler, Options options) {
   }
   trim.reset();
   server.reset();
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
   return started ? 0 : Fail(1, "no fiber could be started to accept connections");
 }
 

@@ -16,7 +16,7 @@ namespace weft::fiber {
 
 namespace {
 
-BlockingLimits LimitsOf(const Options& options) {
+BlockingLimits LimitsOf(const RuntimeOptions& options) {
   return {.threads = options.blocking_threads,
           .queue_size = options.blocking_queue_size,
           .idle_timeout = options.blocking_idle_timeout};
@@ -34,7 +34,7 @@ BlockingLimits GetBlockingLimits() {
     const base::SpinLockGuard guard(limits_lock);
     if (limits_set) return limits;
   }
-  Options options;
+  RuntimeOptions options;
   std::optional<std::string> error = ReadFlags(&options);
   if (!error.has_value()) error = ValidateOptions(options);
   WEFT_CHECK(!error.has_value(), "a blocking call: ", *error);
@@ -46,7 +46,7 @@ std::uint64_t BlockingLimitsVersion() noexcept { return version.load(std::memory
 
 namespace detail {
 
-void SetBlockingLimits(const Options& options) {
+void SetBlockingLimits(const RuntimeOptions& options) {
   const base::SpinLockGuard guard(limits_lock);
   if (limits_set && limits == LimitsOf(options)) return;
   limits = LimitsOf(options);

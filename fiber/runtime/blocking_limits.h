@@ -14,7 +14,7 @@
 
 namespace weft::fiber {
 
-// See Options::blocking_threads and those that follow.
+// See RuntimeOptions::blocking_threads and those that follow.
 struct BlockingLimits {
   std::int64_t threads;
   std::int64_t queue_size;
@@ -32,7 +32,7 @@ std::uint64_t BlockingLimitsVersion() noexcept;
 namespace detail {
 
 // StartRuntime().
-void SetBlockingLimits(const Options& options);
+void SetBlockingLimits(const RuntimeOptions& options);
 
 }  // namespace detail
 

@@ -104,7 +104,7 @@ struct Group {
   std::initializer_list<const char*> flags;  // without "fiber_"
 };
 
-// In the order of fiber::Options where possible; tests/fiber/runtime_flags_test.cc: each flag is in one group.
+// In the order of RuntimeOptions where possible; tests/fiber/runtime_flags_test.cc: each flag is in one group.
 constexpr Group kGroups[] = {
     {"workers and scheduling groups",
      {"concurrency_hint", "scheduling_group_size", "numa_aware", "worker_accessible_cpus",
@@ -171,10 +171,10 @@ struct FlagsAreDefined {
 
 void ParseFlags(int* argc, char*** argv) { gflags::ParseCommandLineFlags(argc, argv, /*remove_flags=*/true); }
 
-std::optional<std::string> ReadFlags(Options* options) {
+std::optional<std::string> ReadFlags(RuntimeOptions* options) {
   if (!flags_are_defined) {
     return "the flags are not defined yet, in a static constructor that runs before theirs: StartRuntime() belongs in "
-           "main(), or takes Options";
+           "main(), or takes RuntimeOptions";
   }
   const std::optional<NumaAware> numa_aware = ParseNumaAware(FLAGS_fiber_numa_aware);
   if (!numa_aware.has_value()) {

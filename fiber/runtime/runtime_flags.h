@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The gflags of the runtime: their definition, and the only place that reads them. Each flag is named `fiber_` + the
-// field of fiber::Options it fills (+ `_ms` for a time), and has that field's default. Flags come from the command
+// field of RuntimeOptions it fills (+ `_ms` for a time), and has that field's default. Flags come from the command
 // line, from `--flagfile=conf/low_latency.flags`, or from code before the runtime starts.
 //
 // Weft's part of a program's --helpshort and --version: gflags answers both while it parses the command line, and ends
@@ -20,7 +20,7 @@ namespace weft::fiber {
 
 // Fills *options from the flags as they stand. Returns nothing, or the line that refuses a flag whose text is not a
 // value at all (ranges are ValidateOptions' business). Any thread, as long as no one sets flags meanwhile.
-[[nodiscard]] std::optional<std::string> ReadFlags(Options* options);
+[[nodiscard]] std::optional<std::string> ReadFlags(RuntimeOptions* options);
 
 // Takes the flags off the command line: of argc and argv stay the program's name and what is no flag. gflags ends the
 // process where it finds an unknown flag or a value that cannot be, and after --help. For Run() (io/run.h).

@@ -90,7 +90,7 @@ void RetiredGroups::Retire(std::vector<std::unique_ptr<SchedulingGroup>> groups,
   if (unfinished != 0) scheduling_group::LostFibers::Add(unfinished);
 }
 
-bool RuntimeInstance::Start(const Options& options, RuntimePlan planned, std::string* error) {
+bool RuntimeInstance::Start(const RuntimeOptions& options, RuntimePlan planned, std::string* error) {
   plan_ = std::move(planned.plan);
   // Before there are threads: in a process of several the kernel takes 10 ms.
   scheduling_group::UseHeavyFenceForReadSections();
@@ -102,7 +102,7 @@ bool RuntimeInstance::Start(const Options& options, RuntimePlan planned, std::st
   return true;
 }
 
-void RuntimeInstance::MakeGroups(const Options& options, const numa::Topology& here) {
+void RuntimeInstance::MakeGroups(const RuntimeOptions& options, const numa::Topology& here) {
   RetiredGroups::Get().Reserve(plan_.groups.size());
   groups_.reserve(plan_.groups.size());
   group_pointers_.reserve(plan_.groups.size());
@@ -115,7 +115,7 @@ void RuntimeInstance::MakeGroups(const Options& options, const numa::Topology& h
   }
 }
 
-void RuntimeInstance::IntroduceNeighbours(const Options& options) {
+void RuntimeInstance::IntroduceNeighbours(const RuntimeOptions& options) {
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     std::vector<SchedulingGroup::Neighbour> neighbours;
     for (const PlannedGroup::Neighbour& neighbour : plan_.groups[i].neighbours) {

@@ -100,13 +100,13 @@ class RetiredGroups {
 
 class RuntimeInstance {
  public:
-  explicit RuntimeInstance(const Options& options) : terminate_timeout_(options.terminate_timeout) {}
+  explicit RuntimeInstance(const RuntimeOptions& options) : terminate_timeout_(options.terminate_timeout) {}
   RuntimeInstance(const RuntimeInstance&) = delete;
   RuntimeInstance& operator=(const RuntimeInstance&) = delete;
   ~RuntimeInstance() = default;
 
   // Steps 3 to 5. False, with the reason, or an exception: Undo() must follow.
-  [[nodiscard]] bool Start(const Options& options, RuntimePlan planned, std::string* error);
+  [[nodiscard]] bool Start(const RuntimeOptions& options, RuntimePlan planned, std::string* error);
   void Undo();
   // Step 6.
   void Publish() noexcept;
@@ -128,8 +128,8 @@ class RuntimeInstance {
   static inline std::chrono::milliseconds grace_for_threads_ = kGraceForThreads;
 
  private:
-  void MakeGroups(const Options& options, const numa::Topology& here);
-  void IntroduceNeighbours(const Options& options);
+  void MakeGroups(const RuntimeOptions& options, const numa::Topology& here);
+  void IntroduceNeighbours(const RuntimeOptions& options);
   bool StartTimers(std::string* error);
   bool StartWorkers(std::string* error);
 

@@ -17,7 +17,7 @@ namespace {
 using scheduling_group::PlannedGroup;
 using scheduling_group::SchedulingGroup;
 
-scheduling_group::PlanWishes Wishes(const Options& options) {
+scheduling_group::PlanWishes Wishes(const RuntimeOptions& options) {
   using Numa = scheduling_group::PlanWishes::Numa;
   return {
       .workers = static_cast<unsigned>(options.concurrency_hint),
@@ -48,7 +48,7 @@ std::vector<int> WorkerCpusHere(const PlannedGroup& planned, const numa::Topolog
 
 }  // namespace
 
-std::optional<RuntimePlan> PlanRuntime(const Options& options, std::string* error) {
+std::optional<RuntimePlan> PlanRuntime(const RuntimeOptions& options, std::string* error) {
   RuntimePlan result{.machine = {}, .here = numa::Topology::Detect(), .plan = {}};
   result.machine = result.here;
   if (!options.topology.empty()) {
@@ -69,7 +69,7 @@ std::optional<RuntimePlan> PlanRuntime(const Options& options, std::string* erro
   return result;
 }
 
-SchedulingGroup::Options OptionsOfGroup(int id, const PlannedGroup& planned, const Options& options,
+SchedulingGroup::Options OptionsOfGroup(int id, const PlannedGroup& planned, const RuntimeOptions& options,
                                         const numa::Topology& here) {
   return {
       .id = id,

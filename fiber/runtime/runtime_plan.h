@@ -23,11 +23,11 @@ struct RuntimePlan {
 };
 
 // nullopt: the options cannot be met, and *error says why in a line. Any thread: few workers are planned near its CPU.
-std::optional<RuntimePlan> PlanRuntime(const Options& options, std::string* error);
+std::optional<RuntimePlan> PlanRuntime(const RuntimeOptions& options, std::string* error);
 
 // `here` is this machine. What of the plan is not here, because it is for another machine, is left out.
 scheduling_group::SchedulingGroup::Options OptionsOfGroup(int id, const scheduling_group::PlannedGroup& planned,
-                                                          const Options& options, const numa::Topology& here);
+                                                          const RuntimeOptions& options, const numa::Topology& here);
 
 }  // namespace weft::fiber
 

@@ -3,7 +3,7 @@
 //
 // RunAsFiber: runs a function in a fiber, with a runtime around it if there is none. testing.h adds GoogleTest's part.
 // Sample:
-//   weft::fiber::RunAsFiber([] { ... });
+//   weft::RunAsFiber([] { ... });
 #ifndef WEFT_FIBER_START_RUN_AS_FIBER_H_
 #define WEFT_FIBER_START_RUN_AS_FIBER_H_
 
@@ -14,9 +14,9 @@
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 
-namespace weft::fiber {
+namespace weft {
 
-namespace testing_detail {
+namespace fiber::testing_detail {
 
 // What a test framework wants to know. Set while no test runs.
 struct TestFramework {
@@ -53,7 +53,7 @@ inline int CountFatalFailures() {
   return test_framework.count_fatal_failures != nullptr ? test_framework.count_fatal_failures() : 0;
 }
 
-}  // namespace testing_detail
+}  // namespace fiber::testing_detail
 
 // Calls f() in a fiber and waits for its end; in a fiber, just calls it. Starts a runtime (from the flags) for the call
 // if none runs. Throws what f throws. With testing.h, a fatal failure in f's fiber is one of the caller's thread, too,
@@ -64,10 +64,10 @@ void RunAsFiber(F&& f) {
     f();
     return;
   }
-  const int fatal_failures = testing_detail::CountFatalFailures();
+  const int fatal_failures = fiber::testing_detail::CountFatalFailures();
   std::exception_ptr thrown;
   {
-    const testing_detail::RuntimeInScope runtime;
+    const fiber::testing_detail::RuntimeInScope runtime;
     Fiber({.name = "RunAsFiber"}, [&] {
       try {
         f();
@@ -77,21 +77,26 @@ void RunAsFiber(F&& f) {
     }).Join();
   }
   if (thrown != nullptr) std::rethrow_exception(thrown);
-  if (testing_detail::CountFatalFailures() != fatal_failures)
-    testing_detail::test_framework.on_fatal_failure_in_fiber();
+  if (fiber::testing_detail::CountFatalFailures() != fatal_failures)
+    fiber::testing_detail::test_framework.on_fatal_failure_in_fiber();
 }
 
 // While one lives every start of a fiber, from anywhere, is refused, for tests. Needs no runtime.
 // Sample:
-//   weft::fiber::RefuseFiberStarts refuse;  if (StartFiberDetached([] { ... })) std::abort();  // it says false
+//   weft::RefuseFiberStarts refuse;  if (StartFiberDetached([] { ... })) std::abort();  // it says false
 class RefuseFiberStarts {
  public:
-  RefuseFiberStarts() { detail::ForbidStarts(); }
-  ~RefuseFiberStarts() { detail::AllowStarts(); }
+  RefuseFiberStarts() { fiber::detail::ForbidStarts(); }
+  ~RefuseFiberStarts() { fiber::detail::AllowStarts(); }
   RefuseFiberStarts(const RefuseFiberStarts&) = delete;
   RefuseFiberStarts& operator=(const RefuseFiberStarts&) = delete;
 };
 
-}  // namespace weft::fiber
+namespace fiber {  // docs/from_trpc.md
+using weft::RefuseFiberStarts;
+using weft::RunAsFiber;
+}  // namespace fiber
+
+}  // namespace weft
 
 #endif  // WEFT_FIBER_START_RUN_AS_FIBER_H_

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <exception>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "weft/base/report/check.h"
+#include "weft/base/report/str_cat.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber_limiter.h"
@@ -19,6 +21,38 @@
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
+
+namespace weft {
+
+namespace {
+
+const char* TextOf(StartRefusal why) {
+  switch (why) {
+    case StartRefusal::kNone:
+      return "it was not";
+    case StartRefusal::kNoRuntime:
+      return "the runtime has ended or is going down";
+    case StartRefusal::kOverloaded:
+      return "the runtime is overloaded";
+    case StartRefusal::kQueueFull:
+      return "too many fibers are queued";
+    case StartRefusal::kNoMemory:
+      return "memory is exhausted";
+  }
+  return "corrupt";
+}
+
+}  // namespace
+
+FiberNotStarted::FiberNotStarted(std::string_view name, StartRefusal why)
+    : std::runtime_error(base::StrCat("the start of fiber ",
+                                      name.empty() ? base::kUnnamedFiber : base::StrCat("'", name, "'"),
+                                      " was refused: ", TextOf(why))),
+      name_(name),
+      why_(why) {}
+FiberNotStarted::~FiberNotStarted() = default;
+
+}  // namespace weft
 
 namespace weft::fiber::detail {
 
@@ -125,12 +159,16 @@ StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
   StartPlan plan;
   plan.group = FindGroup(caller, attributes.scheduling_group);
   const bool some_refused = refusals.load(std::memory_order_relaxed) != 0;  // As in PlanStart(caller).
-  plan.refused = plan.group == nullptr || (WEFT_UNLIKELY(some_refused) && StartIsRefused(plan.group));
-  if (plan.refused) return plan;
+  if (plan.group == nullptr || (WEFT_UNLIKELY(some_refused) && StartIsRefused(plan.group))) {
+    plan.refusal = StartRefusal::kNoRuntime;
+    return plan;
+  }
   if (attributes.refuse_if_overloaded) {
     plan.group = AdmitTo(plan.group, /*any_group=*/WantsAnyGroup(attributes.scheduling_group));
-    plan.refused = plan.group == nullptr;
-    if (plan.refused) return plan;
+    if (plan.group == nullptr) {
+      plan.refusal = StartRefusal::kOverloaded;
+      return plan;
+    }
   }
   plan.policy = attributes.launch_policy;
   plan.options.group_local = attributes.scheduling_group_local;
@@ -159,34 +197,38 @@ bool CanDispatchTo(const SchedulingGroup* group) {
   return scheduling_group::CurrentFiber() != nullptr && scheduling_group::CurrentGroup() == group;
 }
 
+// The group has not taken it: the runtime goes down, or there was no room for it in time.
+StartRefusal Refuse(const SchedulingGroup* group, FiberEntity* fiber) {
+  // A cancellation may be in its chain until it is discarded, under the lock of its word (CN4).
+  DiscardFiber(fiber);
+  return StartIsRefused(group) || group->stopping() ? StartRefusal::kNoRuntime : StartRefusal::kQueueFull;
+}
+
 }  // namespace
 
-bool SubmitPlain(SchedulingGroup* group, FiberEntity* fiber) {
-  if (WEFT_UNLIKELY(fiber == nullptr)) return false;
+StartRefusal SubmitPlain(SchedulingGroup* group, FiberEntity* fiber) {
+  if (WEFT_UNLIKELY(fiber == nullptr)) return StartRefusal::kNoMemory;
   // Not FiberExecutionContext::Current(): a fiber's is found at once.
   const FiberEntity* const spawner = scheduling_group::CurrentFiber();
   if (WEFT_UNLIKELY(spawner == nullptr) || WEFT_UNLIKELY(spawner->execution_context() != nullptr)) {
     if (FiberExecutionContext* const context = FiberExecutionContext::Current()) Inherit(fiber, context);
   }
-  if (WEFT_LIKELY(group->Start(fiber))) return true;
-  DiscardFiber(fiber);
-  return false;
+  if (WEFT_LIKELY(group->Start(fiber))) return StartRefusal::kNone;
+  return Refuse(group, fiber);
 }
 
-bool Submit(StartPlan& plan, FiberEntity* fiber) {
-  if (WEFT_UNLIKELY(fiber == nullptr)) return false;
+StartRefusal Submit(StartPlan& plan, FiberEntity* fiber) {
+  if (WEFT_UNLIKELY(fiber == nullptr)) return StartRefusal::kNoMemory;
   plan.context.GiveAway();  // ST2
   FiberExecutionContext* const context = FiberExecutionContext::Current();
   if (WEFT_UNLIKELY(context != nullptr) && plan.options.execution_context == nullptr) Inherit(fiber, context);
   if (WEFT_UNLIKELY(plan.made != nullptr)) plan.made(plan.made_argument, fiber);
   if (plan.policy == Launch::Dispatch && CanDispatchTo(plan.group)) {
     scheduling_group::RunInsteadOfCurrent(fiber);
-    return true;
+    return StartRefusal::kNone;
   }
-  if (WEFT_LIKELY(plan.group->Start(fiber))) return true;
-  // A cancellation may be in its chain until it is discarded, under the lock of its word (CN4).
-  DiscardFiber(fiber);
-  return false;
+  if (WEFT_LIKELY(plan.group->Start(fiber))) return StartRefusal::kNone;
+  return Refuse(plan.group, fiber);
 }
 
 bool NewFibers::Reserve(std::size_t count) noexcept {
@@ -222,6 +264,11 @@ void ParkForGoodIfGroupStops() {
   scheduling_group::FiberEntity* const self = worker->current;
   scheduling_group::PrepareToPark(self);
   scheduling_group::ParkPrepared(self);
+}
+
+void ThrowNotStarted(std::string_view name, StartRefusal why) {
+  ParkForGoodIfGroupStops();
+  throw FiberNotStarted(name, why);
 }
 
 void FailEmptyCallable(const char* caller) { WEFT_FATAL(caller, ": the function to run is empty"); }

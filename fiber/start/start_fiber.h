@@ -10,7 +10,7 @@
 //   push   SubmitPlain(), Submit()           hands it to its group, or takes it back if the group refuses
 //
 // Invariants
-//   ST1  a callable is run once, or its start returned false or threw and it has not run; never both, never neither.
+//   ST1  a callable is run once, or its start was refused or threw and it has not run; never both, never neither.
 //   ST2  PlanStart's reference to an execution context is given back once: by the fiber's end, a refusal, or the plan.
 //   ST3  From the look at whether starts are refused to the hand-off the spawner is in one ReadSection: the group
 //        stays, and TerminateRuntime(), which refuses and then waits for these sections, counts the fiber (RT2).
@@ -25,6 +25,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -62,8 +63,8 @@ struct StartPlan {
   StartPlan() : StartPlan(scheduling_group::CurrentWorker()) {}
   explicit StartPlan(const scheduling_group::WorkerBase* caller) : section(caller) {}
 
-  scheduling_group::ReadSection section;  // ST3
-  bool refused = false;                   // Then nothing else counts.
+  scheduling_group::ReadSection section;       // ST3
+  StartRefusal refusal = StartRefusal::kNone;  // If it is another, nothing else counts.
   scheduling_group::SchedulingGroup* group = nullptr;
   scheduling_group::StartOptions options;
   ContextReference context;  // options.execution_context (ST2)
@@ -101,17 +102,17 @@ inline StartPlan PlanStart(const char* caller) {
   const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
   StartPlan plan(worker);
   plan.group = GroupFor(caller, worker);
-  plan.refused = plan.group == nullptr;
+  if (WEFT_UNLIKELY(plan.group == nullptr)) plan.refusal = StartRefusal::kNoRuntime;
   return plan;
 }
 StartPlan PlanStart(const char* caller, const FiberAttributes& attributes);
 // The second's check of numbers.
 void CheckAttributes(const char* caller, const FiberAttributes& attributes);
 
-// `fiber` has been made for `plan`; nullptr: it could not be. False: refused, and its callable has been destroyed.
-[[nodiscard]] bool Submit(StartPlan& plan, scheduling_group::FiberEntity* fiber);
+// `fiber` has been made for `plan`; nullptr: it could not be. If it is refused, its callable has been destroyed.
+[[nodiscard]] StartRefusal Submit(StartPlan& plan, scheduling_group::FiberEntity* fiber);
 // The same without a plan, for what needs none.
-[[nodiscard]] bool SubmitPlain(scheduling_group::SchedulingGroup* group, scheduling_group::FiberEntity* fiber);
+[[nodiscard]] StartRefusal SubmitPlain(scheduling_group::SchedulingGroup* group, scheduling_group::FiberEntity* fiber);
 
 // Fibers that have been made and are still ours: discarded if nobody gets them.
 class NewFibers {
@@ -135,6 +136,8 @@ class NewFibers {
 // For a caller whose start was refused, before an exception or the end of the process says so. Does not return to a
 // fiber whose workers have been told to stop: it is parked for good, and counts as unfinished (TerminateRuntime()).
 void ParkForGoodIfGroupStops();
+// That, and then throws FiberNotStarted.
+[[noreturn]] void ThrowNotStarted(std::string_view name, StartRefusal why);
 
 [[noreturn]] void FailEmptyCallable(const char* caller);
 
@@ -154,12 +157,13 @@ concept TakesReferred = std::invocable<std::decay_t<F>, std::unwrap_ref_decay_t<
 
 // A function and its arguments as one callable, both kept by value.
 template <class F, class... Args>
-auto BindProcedure(F&& f, Args&&... args) {
+auto BindCall(F&& f, Args&&... args) {
   using Kept = std::conditional_t<TakesCopies<F, Args...>, std::tuple<std::decay_t<Args>...>,
                                   std::tuple<std::unwrap_ref_decay_t<Args>...>>;
-  return [f = std::decay_t<F>(std::forward<F>(f)), args = Kept(std::forward<Args>(args)...)]() mutable {
-    std::apply(std::move(f), std::move(args));
-  };
+  return
+      [f = std::decay_t<F>(std::forward<F>(f)), args = Kept(std::forward<Args>(args)...)]() mutable -> decltype(auto) {
+        return std::apply(std::move(f), std::move(args));
+      };
 }
 
 template <class F>
@@ -167,36 +171,37 @@ concept StartProcedure = std::invocable < std::decay_t<F>
 & > &&std::constructible_from<std::decay_t<F>, F>;
 
 template <class F>
-[[nodiscard]] bool Start(const char* caller, StartPlan&& plan, F&& f) {
+[[nodiscard]] StartRefusal Start(const char* caller, StartPlan&& plan, F&& f) {
   CheckNotEmpty(caller, f);
-  if (WEFT_UNLIKELY(plan.refused)) return false;
+  if (WEFT_UNLIKELY(plan.refusal != StartRefusal::kNone)) return plan.refusal;
   return Submit(plan, scheduling_group::NewFiber(plan.group, plan.options, std::forward<F>(f)));
 }
 
 // The shortest way for the most frequent starts: without attributes. `made(fiber)`: as StartPlan::made.
 template <class F, class Made>
-[[nodiscard]] bool StartPlain(const char* caller, const scheduling_group::StartOptions& options, F&& f, Made made) {
+[[nodiscard]] StartRefusal StartPlain(const char* caller, const scheduling_group::StartOptions& options, F&& f,
+                                      Made made) {
   const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
   const scheduling_group::ReadSection section(worker);  // ST3
   scheduling_group::SchedulingGroup* const group = GroupFor(caller, worker);
   CheckNotEmpty(caller, f);
-  if (WEFT_UNLIKELY(group == nullptr)) return false;
+  if (WEFT_UNLIKELY(group == nullptr)) return StartRefusal::kNoRuntime;
   scheduling_group::FiberEntity* const fiber = scheduling_group::NewFiber(group, options, std::forward<F>(f));
   if (WEFT_LIKELY(fiber != nullptr)) made(fiber);
   return SubmitPlain(group, fiber);
 }
 template <class F>
-[[nodiscard]] bool StartPlain(const char* caller, F&& f) {
+[[nodiscard]] StartRefusal StartPlain(const char* caller, F&& f) {
   static constexpr scheduling_group::StartOptions kPlain;
   return StartPlain(caller, kPlain, std::forward<F>(f), [](scheduling_group::FiberEntity*) {});
 }
 
-// `attributes`: nullptr: none.
+// `attributes`: nullptr: none. False: refused.
 template <class F>
 [[nodiscard]] bool StartBatch(const char* caller, const FiberAttributes* attributes, std::vector<F>&& procedures) {
   if (procedures.empty()) return true;
   const StartPlan plan = attributes == nullptr ? PlanStart(caller) : PlanStart(caller, *attributes);
-  if (WEFT_UNLIKELY(plan.refused)) return false;
+  if (WEFT_UNLIKELY(plan.refusal != StartRefusal::kNone)) return false;
   // Submit() gives each fiber a reference to the context; the plan has only one (ST2).
   scheduling_group::StartOptions options = plan.options;
   options.execution_context = nullptr;

@@ -8,6 +8,6 @@
 
 #include "weft/fiber/start/run_as_fiber.h"
 
-using weft::fiber::RunAsFiber;  // NOLINT(google-global-names-in-headers): that is what it is for.
+using weft::RunAsFiber;  // NOLINT(google-global-names-in-headers): that is what it is for.
 
 #endif  // WEFT_FIBER_TESTING_FIBER_RUNTIME_H_

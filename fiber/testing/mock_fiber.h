@@ -8,10 +8,10 @@
 
 #include "weft/fiber/start/run_as_fiber.h"
 
-namespace weft::fiber {
+namespace weft::fiber::testing_detail {
 
 inline const RefuseFiberStarts refuse_all_fiber_starts;
 
-}  // namespace weft::fiber
+}  // namespace weft::fiber::testing_detail
 
 #endif  // WEFT_FIBER_TESTING_MOCK_FIBER_H_

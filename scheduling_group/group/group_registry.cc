@@ -63,7 +63,7 @@ std::span<SchedulingGroup* const> AllGroups() noexcept {
 void CheckRuntimeHasRun(const char* caller) {
   // relaxed: it says nothing about other data.
   WEFT_CHECK(runtime_has_run.load(std::memory_order_relaxed), caller,
-             ": the runtime does not run: call weft::fiber::StartRuntime() first");
+             ": the runtime does not run: call weft::StartRuntime() first");
 }
 
 void CheckMayBeRefused(const char* caller) {

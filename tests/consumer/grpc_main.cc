@@ -52,7 +52,7 @@ int CallTwice(const std::string& address) {
 }  // namespace
 
 int main() {
-  weft::fiber::StartRuntime();
+  weft::StartRuntime();
   int answer = 0;
   {
     Service service;
@@ -64,7 +64,7 @@ int main() {
     answer = CallTwice("127.0.0.1:" + std::to_string(port));
     weft::interop::ShutdownServer(*server, std::chrono::seconds(5));
   }
-  const bool none_left = weft::fiber::TerminateRuntime() == 0;
+  const bool none_left = weft::TerminateRuntime() == 0;
   std::printf("twice 21 is %d\n", answer);
   return answer == 42 && none_left ? 0 : 1;
 }

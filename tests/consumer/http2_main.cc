@@ -39,8 +39,8 @@ int Talk() {
 
 int main() {
   int status = 1;
-  weft::fiber::StartRuntime();
+  weft::StartRuntime();
   weft::Fiber([&] { status = Talk(); }).Join();
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
   return status;
 }

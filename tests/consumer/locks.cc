@@ -42,9 +42,9 @@ void ForwardStealRequest(weft::FiberChannel<int>* in, weft::FiberChannel<int>* o
 }  // namespace
 
 int main() {
-  weft::fiber::Options options;
+  weft::RuntimeOptions options;
   options.concurrency_hint = 4;
-  weft::fiber::StartRuntime(options);
+  weft::StartRuntime(options);
   weft::FiberMutex mutex;
   weft::FiberSharedMutex shared;
   long count = 0;
@@ -64,7 +64,7 @@ int main() {
   long sum = 0;
   for (const int item : second) sum += item;
   for (weft::Fiber& fiber : fibers) fiber.Join();
-  const bool none_left = weft::fiber::TerminateRuntime() == 0;
+  const bool none_left = weft::TerminateRuntime() == 0;
   std::printf("%ld and %ld locks, sum %ld\n", count, shared_count, sum);
   const long expected = static_cast<long>(kFibers) * kRounds;
   return none_left && count == expected && shared_count == expected && sum == kRounds * (kRounds + 1L) / 2 ? 0 : 1;

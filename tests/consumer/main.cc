@@ -10,7 +10,7 @@
 
 int main() {
   constexpr int kFibers = 1000;
-  weft::fiber::StartRuntime();
+  weft::StartRuntime();
   std::atomic<int> ran{0};
   int refused = 0;
   {
@@ -27,7 +27,7 @@ int main() {
     }
     latch.Wait();
   }
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
   std::printf("%d fibers ran, %d were refused\n", ran.load(), refused);
   return ran.load() == kFibers ? 0 : 1;
 }

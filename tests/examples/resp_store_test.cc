@@ -249,11 +249,11 @@ TEST_F(StoreTest, AgreesWithAPlainMapOverRandomCalls) {
 class StoreInFibers : public ::testing::TestWithParam<int> {
  protected:
   StoreInFibers() {
-    weft::fiber::Options options;
+    weft::RuntimeOptions options;
     options.concurrency_hint = GetParam();
-    weft::fiber::StartRuntime(options);
+    weft::StartRuntime(options);
   }
-  ~StoreInFibers() override { EXPECT_EQ(weft::fiber::TerminateRuntime(), std::size_t{0}); }
+  ~StoreInFibers() override { EXPECT_EQ(weft::TerminateRuntime(), std::size_t{0}); }
 
   template <class F>
   static void InFibers(int count, F&& f) {

@@ -118,11 +118,14 @@ TEST_P(AsyncTest, ARefusedStartIsAFailedFuture) {
   Future<int> failed;
   {
     const RefuseFiberStarts refuse;
-    failed = Async([owned] { return *owned; });
+    failed = Async({.name = "never"}, [owned] { return *owned; });
     EXPECT_TRUE(failed.IsFailed());
     EXPECT_EQ(owned.use_count(), 1);
   }
-  EXPECT_TRUE(failed.GetException().is<FiberNotStarted>());
+  const Exception exception = failed.GetException();
+  ASSERT_NE(exception.Get<FiberNotStarted>(), nullptr);
+  EXPECT_EQ(exception.Get<FiberNotStarted>()->Name(), "never");
+  EXPECT_EQ(exception.Get<FiberNotStarted>()->Why(), StartRefusal::kNoRuntime);
 }
 
 // FU7: the one that waits may free what the function refers to.
@@ -162,7 +165,7 @@ TEST_P(AsyncTest, ContinuationsAndWhenAllOfAsyncs) {
 }
 
 TEST(Async, AnEmptyFunctionIsNamed) {
-  EXPECT_DEATH(RunAsFiber([] { Async(std::function<int()>()); }), "fiber::Async");
+  EXPECT_DEATH(RunAsFiber([] { Async(std::function<int()>()); }), "Async");
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ TEST_P(ExecutionContextTest, ANewFiberHasTheContextGivenOrElseItsSpawners) {
     context->Execute([&] {
       const auto expect_inherited = [&] { EXPECT_EQ(FiberExecutionContext::Current(), context.Get()); };
       Fiber(expect_inherited).Join();
-      Fiber(fiber::Launch::Dispatch, expect_inherited).Join();
+      Fiber(Launch::Dispatch, expect_inherited).Join();
       Fiber({.name = "named"}, expect_inherited).Join();
       FiberLatch ended(8);
       const auto expect_and_count = [&] {
@@ -139,7 +139,7 @@ TEST_P(ExecutionContextTest, ANewFiberHasTheContextGivenOrElseItsSpawners) {
 TEST_P(ExecutionContextTest, ARefusedFiberGivesTheInheritedContextBack) {
   auto context = FiberExecutionContext::Create();
   context->Execute([&] {
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     EXPECT_FALSE(StartFiberDetached([] {}));
     std::vector<std::function<void()>> batch(3, [] {});
     EXPECT_FALSE(BatchStartFiberDetached({.execution_context = context.Get()}, std::vector(batch)));

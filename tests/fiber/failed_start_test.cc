@@ -84,8 +84,8 @@ int Threads() {
   return -1;
 }
 
-Options TwoGroups() {
-  Options options = OptionsOf({.workers = 2, .groups = 2});
+RuntimeOptions TwoGroups() {
+  RuntimeOptions options = OptionsOf({.workers = 2, .groups = 2});
   return options;
 }
 
@@ -174,7 +174,7 @@ TEST_F(FailedStart, ItsTimersStayWhileAThreadLivesThatWasLeftBehind) {
   left.group = nullptr;
   left.goes_on = false;
   detail::RuntimeInstance::grace_for_threads_ = std::chrono::milliseconds(10);
-  Options impatient = TwoGroups();
+  RuntimeOptions impatient = TwoGroups();
   impatient.terminate_timeout = std::chrono::milliseconds(10);
   StartRuntime(impatient);
   ASSERT_TRUE(StartFiberDetached([] {
@@ -206,7 +206,7 @@ TEST_F(FailedStart, ItsTimersStayWhileAThreadLivesThatWasLeftBehind) {
 #endif
 
 TEST_F(FailedStart, OptionsThatCannotBe) {
-  Options options = TwoGroups();
+  RuntimeOptions options = TwoGroups();
   options.run_queue_size = 1000;
   std::string error;
   EXPECT_FALSE(TryStartRuntime(options, &error));

@@ -64,8 +64,8 @@ class Waiters {
 
 class FiberLimiterTest : public ::testing::TestWithParam<Shape> {
  protected:
-  static Options WithLimits(std::chrono::milliseconds ready_wait, std::int64_t fibers) {
-    Options options = OptionsOf(GetParam());
+  static RuntimeOptions WithLimits(std::chrono::milliseconds ready_wait, std::int64_t fibers) {
+    RuntimeOptions options = OptionsOf(GetParam());
     options.limit_ready_wait = ready_wait;
     options.limit_fibers = fibers;
     return options;
@@ -107,6 +107,12 @@ TEST_P(FiberLimiterTest, WhatDoesNotAskIsNotRefused) {
   std::vector<void (*)()> batch(10, [] {});
   EXPECT_TRUE(BatchStartFiberDetached(std::move(batch)));
   EXPECT_EQ(Fiber::TryStart(kUnlessOverloaded, [] {}), std::nullopt);
+  try {
+    Fiber(kUnlessOverloaded, [] {}).Join();
+    ADD_FAILURE() << "it was started";
+  } catch (const FiberNotStarted& refused) {
+    EXPECT_EQ(refused.Why(), StartRefusal::kOverloaded);
+  }
 }
 
 // FL1
@@ -215,7 +221,7 @@ TEST_P(FiberLimiterTest, WhatAsksIsRefusedWhileReadyFibersWaitTooLong) {
 }
 
 TEST(FiberLimiter, AnOverloadedGroupDoesNotCloseTheOther) {
-  Options options = OptionsOf({.workers = 1, .groups = 2});
+  RuntimeOptions options = OptionsOf({.workers = 1, .groups = 2});
   options.limit_ready_wait = 1ms;
   const RuntimeOf runtime(options);
   Burners burners;
@@ -234,7 +240,7 @@ TEST(FiberLimiter, AnOverloadedGroupDoesNotCloseTheOther) {
 }
 
 TEST(FiberLimiter, CountsBeginAnewWithTheRuntime) {
-  Options options = OptionsOf({});
+  RuntimeOptions options = OptionsOf({});
   options.limit_fibers = 1;
   {
     const RuntimeOf runtime(options);
@@ -248,7 +254,7 @@ TEST(FiberLimiter, CountsBeginAnewWithTheRuntime) {
 }
 
 TEST(FiberLimiter, UnfinishedFibersOfFormerRuntimesDoNotCount) {
-  Options options = OptionsOf({});
+  RuntimeOptions options = OptionsOf({});
   options.terminate_timeout = std::chrono::milliseconds(1);
   static auto* const never = new FiberEvent;
   StartRuntime(options);

@@ -171,7 +171,7 @@ TEST(FiberLoop, WhatAFiberOfTheLoopStartsRunsInTheLoop) {
   loop.AddTask([&] {
     EXPECT_TRUE(StartFiberDetached([&] { threads.push_back(std::this_thread::get_id()); }));
     Fiber([&] { threads.push_back(std::this_thread::get_id()); }).Join();
-    Fiber(fiber::Launch::Dispatch, [&] { threads.push_back(std::this_thread::get_id()); }).Join();
+    Fiber(Launch::Dispatch, [&] { threads.push_back(std::this_thread::get_id()); }).Join();
     Fiber({.scheduling_group = Fiber::kUnspecifiedSchedulingGroup}, [&] {
       EXPECT_EQ(FiberLoop::Current(), &loop);
     }).Join();
@@ -1232,13 +1232,13 @@ class FiberLoopWithRuntime : public ::testing::TestWithParam<unsigned> {
   static constexpr milliseconds kTerminateTimeout{60'000};
 
   void SetUp() override {
-    fiber::Options options;
+    RuntimeOptions options;
     options.concurrency_hint = GetParam();
     options.scheduling_name = weft::testing::PolicyUnderTest();
     options.terminate_timeout = kTerminateTimeout;
-    fiber::StartRuntime(options);
+    StartRuntime(options);
   }
-  void TearDown() override { EXPECT_EQ(fiber::TerminateRuntime(), 0U); }
+  void TearDown() override { EXPECT_EQ(TerminateRuntime(), 0U); }
 };
 INSTANTIATE_TEST_SUITE_P(Workers, FiberLoopWithRuntime, ::testing::Values(1, 2, 4, 8));
 
@@ -1361,7 +1361,7 @@ TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForTasksOfALoop) {
   });
   loop.RunReady();
   const auto begin = Clock::now();
-  EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+  EXPECT_EQ(TerminateRuntime(), 0U);
   EXPECT_LT(Clock::now() - begin, kTerminateTimeout);
   event.Set();
   loop.Run();
@@ -1381,7 +1381,7 @@ TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForABusyLoop) {
     });
   }
   std::thread ender([&] {
-    EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+    EXPECT_EQ(TerminateRuntime(), 0U);
     ended = true;
   });
   loop.Run();
@@ -1399,7 +1399,7 @@ TEST_P(FiberLoopWithRuntime, TheRuntimesEndDoesNotWaitForAnInnerLoop) {
     outer.RunInMainContext([&] {
       std::atomic<bool> ended{false};
       ender = std::thread([&] {
-        EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+        EXPECT_EQ(TerminateRuntime(), 0U);
         ended = true;
         inner.Wake();
       });

@@ -360,9 +360,9 @@ TEST_P(FiberScopeTest, ARefusedSpawnLeavesNothing) {
     auto owned = std::make_shared<int>(0);
     FiberScope scope({.limit = 2});
     {
-      const fiber::RefuseFiberStarts refuse;
+      const RefuseFiberStarts refuse;
       for (int i = 0; i < 5; ++i) EXPECT_FALSE(scope.Spawn([owned] {}));
-      EXPECT_THROW(static_cast<void>(scope.SpawnTask([owned] {})), TaskRefused);
+      EXPECT_THROW(static_cast<void>(scope.SpawnTask([owned] {})), FiberNotStarted);
     }
     EXPECT_EQ(owned.use_count(), 1);
     ASSERT_TRUE(scope.Spawn([] {})) << "the limit's units are back";
@@ -923,7 +923,7 @@ TEST_P(FiberScopeTest, AFibersScopeSpawnsWhileTheRuntimeTerminates) {
     terminates = true;
   });
   while (spawned < 10) std::this_thread::yield();
-  EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+  EXPECT_EQ(TerminateRuntime(), 0U);
   watch.join();
   EXPECT_GE(spawned, 110);
   EXPECT_EQ(calls.begun, 2 * spawned);
@@ -949,7 +949,7 @@ TEST_P(FiberScopeTest, AThreadsScopeSpawnsUntilTheRuntimeTerminates) {
     EXPECT_EQ(calls.ended, spawned);
   });
   while (spawned < 10) std::this_thread::yield();
-  EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+  EXPECT_EQ(TerminateRuntime(), 0U);
   spawner.join();
   EXPECT_EQ(calls.begun, spawned);
 }
@@ -977,7 +977,7 @@ TEST_P(FiberScopeTest, DeadlinesCountWhileTheRuntimeTerminates) {
     terminates = true;
   });
   while (calls.begun == 0) std::this_thread::yield();
-  EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+  EXPECT_EQ(TerminateRuntime(), 0U);
   watch.join();
   EXPECT_EQ(calls.ended, calls.begun);
 }

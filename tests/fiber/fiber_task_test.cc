@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
 #include "weft/fiber/fiber.h"
@@ -131,9 +132,10 @@ TEST_P(FiberTaskTest, ACancelledGetLeavesTheTask) {
 
 TEST_P(FiberTaskTest, ARefusedStartThrows) {
   InFiberAndThread([] {
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     auto alive = std::make_shared<int>();
-    EXPECT_THROW(static_cast<void>(FiberTask<void>({.name = "never"}, [alive] {})), TaskRefused);
+    EXPECT_THROW(static_cast<void>(FiberTask<void>({.name = "never"}, [alive] {})), FiberNotStarted);
+    static_assert(std::is_same_v<TaskRefused, FiberNotStarted>);
     EXPECT_EQ(alive.use_count(), 1);
   });
 }

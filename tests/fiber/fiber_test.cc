@@ -436,13 +436,22 @@ TEST_P(FiberTest, StartFiberDetachedHonoursItsAttributes) {
 TEST_P(FiberTest, ARefusedFunctionIsDestroyedAndNotRun) {
   auto shared = std::make_shared<int>(0);
   {
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     EXPECT_FALSE(StartFiberDetached([shared] { ++*shared; }));
     EXPECT_FALSE(StartFiberDetached({.name = "never"}, [shared] { ++*shared; }));
     EXPECT_FALSE(Fiber::TryStart({}, [shared] { ++*shared; }).has_value());
     std::vector<std::function<void()>> batch(3, [shared] { ++*shared; });
     EXPECT_FALSE(BatchStartFiberDetached({.name = "refused"}, std::vector(batch)));
     EXPECT_FALSE(BatchStartFiberDetached(std::move(batch)));
+    EXPECT_THROW(Fiber([shared] { ++*shared; }), FiberNotStarted);
+    EXPECT_THROW(Fiber(Launch::Dispatch, [shared] { ++*shared; }), FiberNotStarted);
+    try {
+      Fiber({.name = "never"}, [shared] { ++*shared; });
+    } catch (const FiberNotStarted& refused) {
+      EXPECT_EQ(refused.Name(), "never");
+      EXPECT_EQ(refused.Why(), StartRefusal::kNoRuntime);
+      EXPECT_STREQ(refused.what(), "the start of fiber 'never' was refused: the runtime has ended or is going down");
+    }
   }
   EXPECT_EQ(shared.use_count(), 1);
   EXPECT_EQ(*shared, 0);
@@ -455,7 +464,7 @@ TEST_P(FiberTest, ARefusedFunctionIsDestroyedAndNotRun) {
 TEST_P(FiberTest, ARefusedFiberGivesItsExecutionContextBack) {
   auto context = FiberExecutionContext::Create();
   {
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     EXPECT_FALSE(StartFiberDetached({.execution_context = context.Get()}, [] {}));
     EXPECT_FALSE(Fiber::TryStart({.execution_context = context.Get()}, [] {}).has_value());
   }
@@ -528,7 +537,7 @@ TEST_P(FiberTest, ABatchIsPostedAlsoWithThePolicyDispatch) {
       EXPECT_NE(GetFiberId(), mine);
       latch.CountDown();
     });
-    ASSERT_TRUE(BatchStartFiberDetached({.launch_policy = fiber::Launch::Dispatch}, std::move(batch)));
+    ASSERT_TRUE(BatchStartFiberDetached({.launch_policy = Launch::Dispatch}, std::move(batch)));
     latch.Wait();
   });
 }

@@ -257,7 +257,7 @@ TEST_P(FindFiberTest, SearchesAndCancellationsBesideFibersThatComeAndGo) {
       spared.Join();
       victim.Join();  // The searcher cancels it.
       {
-        const fiber::RefuseFiberStarts refuse;
+        const RefuseFiberStarts refuse;
         EXPECT_FALSE(Fiber::TryStart({}, [] {}).has_value());
       }
     }

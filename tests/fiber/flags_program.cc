@@ -18,11 +18,11 @@ DEFINE_string(act, "well", "What to do: well, leave (a fiber behind) or misuse."
 int main(int argc, char** argv) {
   gflags::SetUsageMessage("a program with flags");
   gflags::ParseCommandLineFlags(&argc, &argv, true);
-  weft::fiber::StartRuntime();
+  weft::StartRuntime();
   static auto& never = *new weft::FiberEvent;
   if (FLAGS_act == "leave") weft::Fiber([] { never.Wait(); }).Detach();
   weft::Fiber([] {
-    if (FLAGS_act == "misuse") weft::fiber::TerminateRuntime();
+    if (FLAGS_act == "misuse") weft::TerminateRuntime();
   }).Join();
-  return weft::fiber::TerminateRuntime() == 0 ? 0 : 3;
+  return weft::TerminateRuntime() == 0 ? 0 : 3;
 }

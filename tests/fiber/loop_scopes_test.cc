@@ -162,12 +162,12 @@ TEST(LoopScopes, ATaskOfASelfCancelledScopeEndsAndSaysSoToFinally) {
 class LoopScopesWithRuntime : public ::testing::TestWithParam<int> {
  protected:
   void SetUp() override {
-    fiber::Options options;
+    RuntimeOptions options;
     options.concurrency_hint = GetParam();
     options.scheduling_name = weft::testing::PolicyUnderTest();
-    fiber::StartRuntime(options);
+    StartRuntime(options);
   }
-  void TearDown() override { EXPECT_EQ(fiber::TerminateRuntime(), 0U); }
+  void TearDown() override { EXPECT_EQ(TerminateRuntime(), 0U); }
 };
 INSTANTIATE_TEST_SUITE_P(Workers, LoopScopesWithRuntime, ::testing::Values(1, 2, 4, 8));
 
@@ -226,11 +226,11 @@ TEST_P(LoopScopesWithRuntime, AFutureOfTheRuntimeIsWaitedForInTheLoop) {
   FiberLoop loop;
   int answer = 0;
   loop.AddTask([&] {
-    Future<int> future = fiber::Async(FiberAttributes{.scheduling_group = 0}, [] {
+    Future<int> future = Async(FiberAttributes{.scheduling_group = 0}, [] {
       EXPECT_EQ(FiberLoop::Current(), nullptr);
       return 42;
     });
-    answer = fiber::BlockingGet(std::move(future)).GetValue0();
+    answer = BlockingGet(std::move(future)).GetValue0();
   });
   RunWhenReadable(&loop);
   EXPECT_EQ(answer, 42);

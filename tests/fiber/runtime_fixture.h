@@ -47,8 +47,8 @@ struct Shape {
 // The runtime of OptionsOf() waits that long at its end for fibers that do not finish.
 inline constexpr std::chrono::seconds kTerminateTimeout{60};
 
-inline Options OptionsOf(Shape shape) {
-  Options options;
+inline RuntimeOptions OptionsOf(Shape shape) {
+  RuntimeOptions options;
   options.terminate_timeout = kTerminateTimeout;
   options.concurrency_hint = std::int64_t{shape.workers} * shape.groups;
   options.scheduling_group_size = shape.workers;
@@ -59,7 +59,7 @@ inline Options OptionsOf(Shape shape) {
 // Starts a runtime for as long as it lives.
 class RuntimeOf {
  public:
-  explicit RuntimeOf(const Options& options) { StartRuntime(options); }
+  explicit RuntimeOf(const RuntimeOptions& options) { StartRuntime(options); }
   explicit RuntimeOf(Shape shape) : RuntimeOf(OptionsOf(shape)) {}
   ~RuntimeOf() {
     if (!IsRuntimeRunning()) return;  // The test has ended it.

@@ -27,8 +27,8 @@ class RuntimeFlagsTest : public ::testing::Test {
   static void Set(const std::string& flag, const std::string& value) {
     ASSERT_FALSE(gflags::SetCommandLineOption(flag.c_str(), value.c_str()).empty()) << flag << "=" << value;
   }
-  static Options Read() {
-    Options options;
+  static RuntimeOptions Read() {
+    RuntimeOptions options;
     EXPECT_EQ(ReadFlags(&options), std::nullopt);
     return options;
   }
@@ -37,7 +37,7 @@ class RuntimeFlagsTest : public ::testing::Test {
   const gflags::FlagSaver saver_;
 };
 
-TEST_F(RuntimeFlagsTest, TheDefaultsAreThoseOfOptions) { EXPECT_EQ(Read(), Options()); }
+TEST_F(RuntimeFlagsTest, TheDefaultsAreThoseOfOptions) { EXPECT_EQ(Read(), RuntimeOptions()); }
 
 TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   Set("fiber_concurrency_hint", "12");
@@ -64,7 +64,7 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   Set("fiber_limit_fibers", "11");
   Set("fiber_slice_warning_ms", "13");
   Set("fiber_slice_error_ms", "14");
-  const Options options = Read();
+  const RuntimeOptions options = Read();
   EXPECT_EQ(options.concurrency_hint, 12);
   EXPECT_EQ(options.scheduling_group_size, 6);
   EXPECT_EQ(options.numa_aware, NumaAware::kOff);
@@ -100,7 +100,7 @@ TEST_F(RuntimeFlagsTest, NegativeNumbersArriveAsThatAndAreRefused) {
 
 TEST_F(RuntimeFlagsTest, AWordThatIsNoValueIsRefusedWithOneLine) {
   Set("fiber_numa_aware", "perhaps");
-  Options options;
+  RuntimeOptions options;
   EXPECT_EQ(ReadFlags(&options), "--fiber_numa_aware=perhaps: must be auto, on or off");
 }
 
@@ -188,7 +188,7 @@ TEST_F(RuntimeFlagsTest, EachFlagFileCanBeUsed) {
 
 TEST_F(RuntimeFlagsTest, DefaultFlagsHasEveryFlagWithItsDefault) {
   ASSERT_TRUE(gflags::ReadFromFlagsFile(ConfFile("default.flags"), "", /*errors_are_fatal=*/true));
-  EXPECT_EQ(Read(), Options());
+  EXPECT_EQ(Read(), RuntimeOptions());
 
   std::set<std::string> in_file;
   std::ifstream file(ConfFile("default.flags"));

@@ -23,15 +23,15 @@ class RuntimeInstanceTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { InstallRuntimeHooks(/*after_fork_in_child=*/nullptr); }
 
-  static Options TwoGroups() {
-    Options options;
+  static RuntimeOptions TwoGroups() {
+    RuntimeOptions options;
     options.topology = "numa:1 core:4 pu:1";
     options.concurrency_hint = 4;
     options.scheduling_group_size = 2;
     return options;
   }
 
-  void Start(RuntimeInstance* runtime, const Options& options) {
+  void Start(RuntimeInstance* runtime, const RuntimeOptions& options) {
     std::string error;
     std::optional<RuntimePlan> plan = PlanRuntime(options, &error);
     ASSERT_TRUE(plan.has_value()) << error;

@@ -14,7 +14,7 @@ namespace {
 
 using Cpus = std::vector<int>;
 
-RuntimePlan Plan(const Options& options) {
+RuntimePlan Plan(const RuntimeOptions& options) {
   std::string error;
   std::optional<RuntimePlan> plan = PlanRuntime(options, &error);
   EXPECT_TRUE(plan.has_value()) << error;
@@ -23,7 +23,7 @@ RuntimePlan Plan(const Options& options) {
 
 TEST(RuntimePlan, IsForThisMachineUnlessAnotherIsGiven) {
   EXPECT_EQ(Plan({}).machine.cpus, Plan({}).here.cpus);
-  Options options;
+  RuntimeOptions options;
   options.topology = "numa:2 core:8 pu:1";
   const RuntimePlan plan = Plan(options);
   EXPECT_EQ(plan.machine.cpus.size(), 16U);
@@ -32,7 +32,7 @@ TEST(RuntimePlan, IsForThisMachineUnlessAnotherIsGiven) {
 }
 
 TEST(RuntimePlan, FollowsTheOptions) {
-  Options options;
+  RuntimeOptions options;
   options.topology = "numa:2 core:8 pu:1";
   options.concurrency_hint = 3;
   options.scheduling_group_size = 2;
@@ -46,7 +46,7 @@ TEST(RuntimePlan, FollowsTheOptions) {
 }
 
 TEST(RuntimePlan, FewWorkersOfAnotherMachineAreNotNearACpuOfThisOne) {
-  Options options;
+  RuntimeOptions options;
   options.topology = "numa:1 l3:64 core:2 pu:1";
   options.concurrency_hint = 1;
   EXPECT_EQ(Plan(options).plan.groups.at(0).worker_cpus, Cpus({0}));
@@ -54,7 +54,7 @@ TEST(RuntimePlan, FewWorkersOfAnotherMachineAreNotNearACpuOfThisOne) {
 
 TEST(RuntimePlan, SaysWhyThereIsNone) {
   std::string error;
-  Options options;
+  RuntimeOptions options;
   options.topology = "no such machine";
   EXPECT_FALSE(PlanRuntime(options, &error).has_value());
   EXPECT_NE(error.find("no such machine"), std::string::npos) << error;
@@ -80,7 +80,7 @@ scheduling_group::PlannedGroup Planned(int node, Cpus worker_cpus) {
 }
 
 TEST(OptionsOfGroup, ThePlanAndTheOptionsAreTakenOver) {
-  Options options;
+  RuntimeOptions options;
   options.scheduling_name = "v2";
   options.run_queue_size = 1024;
   options.stack_size = 65536;
@@ -95,14 +95,14 @@ TEST(OptionsOfGroup, ThePlanAndTheOptionsAreTakenOver) {
 }
 
 TEST(OptionsOfGroup, WorkersAreBoundToTheirCpusOnlyIfAskedFor) {
-  Options options;
+  RuntimeOptions options;
   EXPECT_EQ(OptionsOfGroup(0, Planned(0, {1, 0}), options, TwoCpus()).worker_cpus, Cpus());
   options.worker_disallow_cpu_migration = true;
   EXPECT_EQ(OptionsOfGroup(0, Planned(0, {1, 0}), options, TwoCpus()).worker_cpus, (Cpus{1, 0}));
 }
 
 TEST(OptionsOfGroup, OfAPlanForAnotherMachineOnlyWhatIsHereIsUsed) {
-  Options options;
+  RuntimeOptions options;
   options.worker_disallow_cpu_migration = true;
   const auto group = OptionsOfGroup(0, Planned(1, {1, 64, 65}), options, TwoCpus());
   EXPECT_EQ(group.workers, 3u);

@@ -249,7 +249,7 @@ TEST(Runtime, TerminateWaitsForACallableThatAThreadIsMovingIntoItsFiber) {
     void operator()() const { shared->ran = true; }
     Shared* shared;
   };
-  Options options = OptionsOf({2, 1});
+  RuntimeOptions options = OptionsOf({2, 1});
   options.terminate_timeout = 1ms;
   StartRuntime(options);
   Shared shared;
@@ -328,8 +328,8 @@ T& Immortal() {
 
 class UnfinishedFibersTest : public ::testing::TestWithParam<Shape> {
  protected:
-  static Options Impatient() {
-    Options options = OptionsOf(GetParam());
+  static RuntimeOptions Impatient() {
+    RuntimeOptions options = OptionsOf(GetParam());
     options.terminate_timeout = 30ms;
     return options;
   }
@@ -463,8 +463,8 @@ TEST_P(UnfinishedFibersTest, ALongListIsCutAndCounted) {
 // Its workers are bound to a CPU each.
 class BoundWorkersTest : public ::testing::Test {
  protected:
-  static Options Bound() {
-    Options options = OptionsOf({1, 1});
+  static RuntimeOptions Bound() {
+    RuntimeOptions options = OptionsOf({1, 1});
     options.worker_disallow_cpu_migration = true;
     return options;
   }
@@ -595,7 +595,7 @@ TEST_P(LeftThreadsTest, OneThatWasLeftBehindMayReturnBesideTheNextRuntime) {
   sleep_in_another_runtime();
   // The end waits for the fibers of its runtime, whatever became of the one that was left behind.
   std::atomic<bool> ended{false};
-  Options options = OptionsOf(GetParam());
+  RuntimeOptions options = OptionsOf(GetParam());
   StartRuntime(options);
   ASSERT_TRUE(StartFiberDetached([&] {
     FiberSleepFor(5ms);
@@ -645,7 +645,7 @@ TEST_P(LeftThreadsTest, OneThatWasLeftBehindMayCallAnything) {
 
 // It cannot tell the caller of a refusal, so it does not return.
 template <class Make>
-void MakeAfterTheEnd(const Options& options, Make make) {
+void MakeAfterTheEnd(const RuntimeOptions& options, Make make) {
   auto& pipe = Immortal<BlockingPipe>();
   StartRuntime(options);
   ASSERT_TRUE(StartFiberDetached([&pipe, make] {
@@ -669,7 +669,7 @@ TEST_P(LeftThreadsTest, OneThatWasLeftBehindAndMakesAFiberOrATaskNeverRunsAgain)
 
 // Its workers have been told to stop, and it has not suspended since.
 template <class Call>
-void CallWhileWorkersStop(const Options& options, Call call) {
+void CallWhileWorkersStop(const RuntimeOptions& options, Call call) {
   StartRuntime(options);
   ASSERT_TRUE(StartFiberDetached([call] {
     while (!scheduling_group::CurrentGroup()->stopping()) {
@@ -841,7 +841,7 @@ TEST(RuntimeRestart, AThreadMayStillBeInsideTheWakeUpThatLetTheRuntimeEnd) {
 // --- Where things are planned ---
 
 TEST(RuntimePlan, GroupsFollowTheTopologyGiven) {
-  Options options;
+  RuntimeOptions options;
   options.topology = "numa:2 core:8 pu:1";
   const RuntimeOf runtime(options);
   EXPECT_EQ(GetSchedulingGroupCount(), 2U);
@@ -853,7 +853,7 @@ TEST(RuntimePlan, GroupsFollowTheTopologyGiven) {
 }
 
 TEST(RuntimePlan, NumaAwareOffMakesGroupsOfNoNode) {
-  Options options;
+  RuntimeOptions options;
   options.topology = "numa:2 core:8 pu:1";
   options.numa_aware = NumaAware::kOff;
   const RuntimeOf runtime(options);
@@ -869,7 +869,7 @@ TEST(RuntimePlan, APolicyOfTheUsersIsUsedByItsName) {
         return scheduling_group::CreateSchedulingPolicy("v1", options);
       });
   ASSERT_TRUE(registered);
-  Options options = OptionsOf({2, 2});
+  RuntimeOptions options = OptionsOf({2, 2});
   options.scheduling_name = "counted v1";
   const RuntimeOf runtime(options);
   EXPECT_EQ(made, 2);  // One for each group.
@@ -879,7 +879,7 @@ TEST(RuntimePlan, APolicyOfTheUsersIsUsedByItsName) {
 TEST(RuntimePlan, WorkersMayBeKeptToSomeCpus) {
   const numa::Topology machine = numa::Topology::Detect();
   const int cpu = machine.cpus.back().os_id;
-  Options options;
+  RuntimeOptions options;
   options.worker_accessible_cpus = std::to_string(cpu);
   options.worker_disallow_cpu_migration = true;
   const RuntimeOf runtime(options);

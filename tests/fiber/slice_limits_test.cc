@@ -47,8 +47,8 @@ class SliceLimitsTest : public ::testing::TestWithParam<Shape> {
     base::SetLogSink({});
   }
 
-  static Options WithLimits(Shape shape, std::chrono::milliseconds warning, std::chrono::milliseconds error) {
-    Options options = OptionsOf(shape);
+  static RuntimeOptions WithLimits(Shape shape, std::chrono::milliseconds warning, std::chrono::milliseconds error) {
+    RuntimeOptions options = OptionsOf(shape);
     options.slice_warning = warning;
     options.slice_error = error;
     return options;

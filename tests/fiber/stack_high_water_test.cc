@@ -40,8 +40,8 @@ std::size_t HighWater() {
   return largest;
 }
 
-Options Recording(Shape shape, int every) {
-  Options options = OptionsOf(shape);
+RuntimeOptions Recording(Shape shape, int every) {
+  RuntimeOptions options = OptionsOf(shape);
   options.record_stack_every = every;
   return options;
 }

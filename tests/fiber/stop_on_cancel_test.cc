@@ -122,15 +122,15 @@ TEST_P(StopOnCancelTest, UnderAShieldNothingIsStopped) {
 
 // In a fiber that nothing can cancel, and in a thread, no fiber is started.
 TEST_P(StopOnCancelTest, WhereNothingCancelsItCostsNothing) {
-  const fiber::RefuseFiberStarts refuse;
+  const RefuseFiberStarts refuse;
   const StopOnCancel stop;
   EXPECT_FALSE(stop.Token().stop_requested());
 }
 
 TEST_P(StopOnCancelTest, ARefusedStartIsThrown) {
   InFiber([] {
-    const fiber::RefuseFiberStarts refuse;
-    EXPECT_THROW(StopOnCancel(), TaskRefused);
+    const RefuseFiberStarts refuse;
+    EXPECT_THROW(StopOnCancel(), FiberNotStarted);
   });
 }
 

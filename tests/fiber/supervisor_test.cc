@@ -489,8 +489,8 @@ TEST_P(SupervisorTest, RestForOneStartsThoseAddedAfterItAgain) {
 
 // kOneForAll: one that waits for its own next run does not run earlier because another one fails.
 TEST(SupervisorBackoffTest, AFailureDoesNotShortenTheWaitOfAnother) {
-  fiber::TestClock clock;
-  fiber::RunAsFiber([] {
+  TestClock clock;
+  RunAsFiber([] {
     const auto begin = FiberClock::now();
     std::vector<std::chrono::nanoseconds> runs;
     int failures = 0;
@@ -517,8 +517,8 @@ TEST(SupervisorBackoffTest, AFailureDoesNotShortenTheWaitOfAnother) {
 // SV2: a child that is added while Run() goes over the children starts at once, not after another one has ended. The
 // test clock shows it: "stays for an hour" ends an hour later.
 TEST(SupervisorBackoffTest, AChildThatIsAddedWhileTheOthersAreLookedAtStartsAtOnce) {
-  fiber::TestClock clock;
-  fiber::RunAsFiber([] {
+  TestClock clock;
+  RunAsFiber([] {
     const auto begin = FiberClock::now();
     std::optional<std::chrono::nanoseconds> added_ran;
     Supervisor supervisor;
@@ -536,8 +536,8 @@ TEST(SupervisorBackoffTest, AChildThatIsAddedWhileTheOthersAreLookedAtStartsAtOn
 
 // By the test clock: on the wall a loaded machine makes a run as long as the longest wait.
 TEST(SupervisorBackoffTest, EachWaitIsTwiceAsLongUpToTheLongestUntilARunIsAsLong) {
-  fiber::TestClock clock;
-  fiber::RunAsFiber([] {
+  TestClock clock;
+  RunAsFiber([] {
     std::vector<FiberClock::time_point> runs;
     Supervisor supervisor({.max_restarts = kMany, .backoff = {.first = 2ms, .longest = 8ms, .jitter = 0}});
     supervisor.Add("fails", RestartKind::kTransient, [&] {
@@ -586,12 +586,12 @@ TEST_P(SupervisorTest, ARefusedStartIsAFailure) {
   InFiber([] {
     Supervisor supervisor({.max_restarts = 2, .period = 1h, .backoff = kAtOnce});
     supervisor.Add("unwanted", RestartKind::kPermanent, [] { ADD_FAILURE() << "refused"; });
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     try {
       supervisor.Run();
       ADD_FAILURE() << "it fails";
     } catch (const SupervisionFailed& failed) {
-      EXPECT_THROW(std::rethrow_exception(failed.Cause()), TaskRefused);
+      EXPECT_THROW(std::rethrow_exception(failed.Cause()), FiberNotStarted);
     }
     EXPECT_EQ(supervisor.Restarts(), 2U);
   });
@@ -602,7 +602,7 @@ TEST_P(SupervisorTest, ARefusedStartOfOneForAllStopsNobodyWhoHasNotStarted) {
     Supervisor supervisor(
         {.strategy = RestartStrategy::kOneForAll, .max_restarts = 2, .period = 1h, .backoff = kAtOnce});
     for (const char* name : {"one", "two"}) supervisor.Add(name, RestartKind::kPermanent, [] { ADD_FAILURE(); });
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     EXPECT_THROW(supervisor.Run(), SupervisionFailed);
   });
 }

@@ -416,7 +416,7 @@ TEST(TestClockOutsideOfARuntime, RunAsFiberStartsItsRuntimeUnderIt) {
 
 TEST(TestClockOutsideOfARuntime, ARuntimeWithAFiberThatPollsEndsByTheMachinesTime) {
   TestClock clock;
-  Options options = OptionsOf(Shape{2, 1});
+  RuntimeOptions options = OptionsOf(Shape{2, 1});
   options.terminate_timeout = 100ms;
   StartRuntime(options);
   FiberEvent started;
@@ -478,7 +478,7 @@ TEST(TestClockOutsideOfARuntime, TerminateRuntimeWaitsForItsTimeOutByIt) {
   {
     TestClock clock;
     clock.SetAutoAdvance(false);
-    Options options = OptionsOf(Shape{1, 1});
+    RuntimeOptions options = OptionsOf(Shape{1, 1});
     options.terminate_timeout = 1h;
     StartRuntime(options);
     const TimePoint begin = clock.Now();

@@ -14,21 +14,21 @@ namespace weft {
 namespace {
 
 TEST(TestMain, TheRuntimeRuns) {
-  ASSERT_TRUE(fiber::IsRuntimeRunning());
+  ASSERT_TRUE(IsRuntimeRunning());
   bool ran = false;
   Fiber([&] { ran = true; }).Join();
   EXPECT_TRUE(ran);
 }
 
 TEST(TestMain, RunAsFiberUsesIt) {
-  fiber::RunAsFiber([] { EXPECT_TRUE(IsRunningInFiberWorker()); });
-  EXPECT_TRUE(fiber::IsRuntimeRunning());
+  RunAsFiber([] { EXPECT_TRUE(IsRunningInFiberWorker()); });
+  EXPECT_TRUE(IsRuntimeRunning());
 }
 
 // CTest calls this program a second time with --fiber_concurrency_hint=3.
 TEST(TestMain, FlagsAreParsed) {
   if (gflags::GetCommandLineFlagInfoOrDie("fiber_concurrency_hint").is_default) GTEST_SKIP() << "no flag was given";
-  EXPECT_EQ(fiber::GetConcurrencyHint(), 3U);
+  EXPECT_EQ(GetConcurrencyHint(), 3U);
 }
 
 }  // namespace

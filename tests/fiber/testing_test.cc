@@ -16,24 +16,26 @@
 #include "weft/fiber/runtime.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 
+using weft::fiber::RunAllTestsInRuntime;  // The last version's name.
+
 namespace weft::fiber {
 namespace {
 
 TEST(RunAsFiber, StartsARuntimeIfNoneRunsAndEndsIt) {
-  ASSERT_FALSE(fiber::IsRuntimeRunning());
+  ASSERT_FALSE(IsRuntimeRunning());
   bool in_fiber = false;
   RunAsFiber([&] {
     in_fiber = IsRunningInFiberWorker();
     EXPECT_EQ(GetFiberName(), "RunAsFiber");
   });
   EXPECT_TRUE(in_fiber);
-  EXPECT_FALSE(fiber::IsRuntimeRunning());
+  EXPECT_FALSE(IsRuntimeRunning());
 }
 
 TEST(RunAsFiber, UsesTheRuntimeThatRuns) {
   const fiber::RuntimeOf runtime(fiber::Shape{1, 2});
-  fiber::RunAsFiber([] { EXPECT_EQ(fiber::GetSchedulingGroupCount(), 2U); });
-  EXPECT_TRUE(fiber::IsRuntimeRunning());
+  RunAsFiber([] { EXPECT_EQ(GetSchedulingGroupCount(), 2U); });
+  EXPECT_TRUE(IsRuntimeRunning());
 }
 
 TEST(RunAsFiber, InAFiberCallsTheFunctionThere) {
@@ -45,7 +47,7 @@ TEST(RunAsFiber, InAFiberCallsTheFunctionThere) {
 
 TEST(RunAsFiber, ThrowsOnWhatTheFunctionThrows) {
   EXPECT_THROW(RunAsFiber([] { throw std::runtime_error("from the fiber"); }), std::runtime_error);
-  EXPECT_FALSE(fiber::IsRuntimeRunning());
+  EXPECT_FALSE(IsRuntimeRunning());
 }
 
 TEST(RunAsFiber, NonFatalFailuresInTheFiberFailTheTest) {
@@ -85,7 +87,7 @@ TEST(RefuseFiberStarts, RefusesWhileItLives) {
   Fiber([&] {
     const RefuseFiberStarts refuse;
     EXPECT_FALSE(StartFiberDetached([&] { ran = true; }));
-    EXPECT_FALSE(StartFiberDetached({.launch_policy = fiber::Launch::Dispatch}, [&] { ran = true; }));
+    EXPECT_FALSE(StartFiberDetached({.launch_policy = Launch::Dispatch}, [&] { ran = true; }));
   }).Join();
   EXPECT_FALSE(ran);
   Fiber([&] { ran = true; }).Join();

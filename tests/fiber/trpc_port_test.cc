@@ -20,10 +20,12 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "weft/fiber/async.h"
+#include "weft/fiber/collect.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber/runtime.h"
 #include "weft/fiber/fiber_blocking_bounded_queue.h"
@@ -32,6 +34,7 @@
 #include "weft/fiber/fiber_event.h"
 #include "weft/fiber/fiber_execution_context.h"
 #include "weft/fiber/fiber_latch.h"
+#include "weft/fiber/fiber_limiter.h"
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/fiber_mutex.h"
 #include "weft/fiber/fiber_seqlock.h"
@@ -40,6 +43,8 @@
 #include "weft/fiber/fiber_timer.h"
 #include "weft/fiber/future.h"
 #include "weft/fiber/future_utility.h"
+#include "weft/fiber/slice_limits.h"
+#include "weft/fiber/test_clock.h"
 #include "weft/fiber/testing/fiber_runtime.h"
 #include "weft/tests/fiber/trpc_port_without_gtest.h"
 
@@ -47,6 +52,53 @@
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Wthread-safety-analysis"
 #endif
+
+// Each name that namespace weft::fiber keeps: docs/from_trpc.md. (Await: tests/io/await_std_future_test.cc;
+// RunAllTestsInRuntime: tests/fiber/testing_test.cc.)
+namespace names_of_the_last_version {
+
+using weft::fiber::Admission;
+using weft::fiber::AdmissionCounts;
+using weft::fiber::Async;
+using weft::fiber::BlockingGet;
+using weft::fiber::BlockingTryGet;
+using weft::fiber::CollectAll;
+using weft::fiber::CollectAny;
+using weft::fiber::CollectN;
+using weft::fiber::FiberExecutor;
+using weft::fiber::ForEach;
+using weft::fiber::GetAdmissionCounts;
+using weft::fiber::GetConcurrencyHint;
+using weft::fiber::GetCurrentSchedulingGroupIndex;
+using weft::fiber::GetFiberQueueSize;
+using weft::fiber::GetSchedulingCounts;
+using weft::fiber::GetSchedulingGroupAssignedNode;
+using weft::fiber::GetSchedulingGroupCount;
+using weft::fiber::GetSchedulingGroupSize;
+using weft::fiber::GroupCounts;
+using weft::fiber::IsOverloaded;
+using weft::fiber::IsRuntimeRunning;
+using weft::fiber::Launch;
+using weft::fiber::LongSlice;
+using weft::fiber::NumaAware;
+using weft::fiber::Options;
+using weft::fiber::ParseNumaAware;
+using weft::fiber::RefuseFiberStarts;
+using weft::fiber::RunAsFiber;
+using weft::fiber::SetSliceErrorHook;
+using weft::fiber::StartRuntime;
+using weft::fiber::TerminateRuntime;
+using weft::fiber::TestClock;
+using weft::fiber::ToString;
+using weft::fiber::TryAdmit;
+using weft::fiber::TryStartRuntime;
+using weft::fiber::UnbindThread;
+using weft::fiber::ValidateOptions;
+
+static_assert(std::is_same_v<Options, weft::RuntimeOptions>);
+static_assert(std::is_same_v<TestClock, weft::TestClock>);
+
+}  // namespace names_of_the_last_version
 
 namespace weft {
 namespace {
@@ -62,6 +114,21 @@ TEST(TrpcPort, RunAsFiberIsInTheGlobalNamespaceAndNeedsNoTestFramework) {
   weft::fiber::RunAsFiber([&] { in_fiber = IsRunningInFiberWorker(); });
   EXPECT_TRUE(in_fiber);
   EXPECT_FALSE(fiber::IsRuntimeRunning());
+}
+
+// Both beside each other, with `using namespace` of both: no call is ambiguous.
+TEST(TrpcPort, TheNamesOfNamespaceFiberAreThoseOfWeft) {
+  using namespace weft::fiber;  // NOLINT(google-build-using-namespace): that is what it is about.
+  Options options;
+  options.concurrency_hint = 1;
+  StartRuntime(options);
+  EXPECT_EQ(GetConcurrencyHint(), 1U);
+  EXPECT_EQ(TryAdmit(), Admission::kAdmitted);
+  RunAsFiber([] {
+    const auto [one, two] = CollectAll([] { return 1; }, [] { return 2; });
+    EXPECT_EQ(one + two, BlockingGet(Async(Launch::Post, [] { return 3; })).GetValue0());
+  });
+  EXPECT_EQ(TerminateRuntime(), 0U);
 }
 
 // As the user guide does: ignores the result.

@@ -108,7 +108,7 @@ TEST_P(WaitAnyTest, EachFutureIsReturnedOnceAlsoIfItHasFailed) {
         if (i % 3 == 0) throw std::runtime_error("no");
         return i;
       };
-      futures.push_back(fiber::Async(make));
+      futures.push_back(Async(make));
       tasks.emplace_back(make);
     }
     futures.push_back(Promise<int>().GetFuture());  // Broken.

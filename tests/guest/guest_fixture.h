@@ -32,9 +32,9 @@ using scheduling_group::SchedulingGroup;
 class GuestTest : public ::testing::Test {
  protected:
   // One group for each node, unless options say otherwise. Makes the fixture's planted violations.
-  static fiber::Options OneGroupPerNode() {
-    fiber::Options options;
-    options.numa_aware = Planted("numa_off") ? fiber::NumaAware::kOff : fiber::NumaAware::kOn;
+  static RuntimeOptions OneGroupPerNode() {
+    RuntimeOptions options;
+    options.numa_aware = Planted("numa_off") ? NumaAware::kOff : NumaAware::kOn;
     options.worker_disallow_cpu_migration = true;
     // The same machine, but each CPU claims another node's memory.
     if (Planted("wrong_node")) {
@@ -44,13 +44,13 @@ class GuestTest : public ::testing::Test {
     return options;
   }
 
-  void Start(const fiber::Options& options) {
-    fiber::StartRuntime(options);
+  void Start(const RuntimeOptions& options) {
+    StartRuntime(options);
     running_ = true;
   }
   void Stop() {
     if (!std::exchange(running_, false)) return;
-    EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+    EXPECT_EQ(TerminateRuntime(), 0U);
   }
   void TearDown() override { Stop(); }
 

@@ -29,7 +29,7 @@ namespace {
 
 class GuestMemory : public GuestTest {
  protected:
-  void Start(const fiber::Options& options) {
+  void Start(const RuntimeOptions& options) {
     GuestTest::Start(options);
     ASSERT_EQ(Groups().size(), NodesOfKernel().size());
     for (SchedulingGroup* group : Groups()) ASSERT_NE(NodeOf(*group), -1) << "group " << group->id();
@@ -204,7 +204,7 @@ TEST_F(GuestMemory, TimersOfEachGroupAreOnItsNode) {
 }
 
 TEST_F(GuestMemory, StacksAndFibersComeBackToTheirNodeAfterStealing) {
-  fiber::Options options = OneGroupPerNode();
+  RuntimeOptions options = OneGroupPerNode();
   options.cross_numa_work_stealing_ratio = 1;
   Start(options);
   int moved = 0;
@@ -220,7 +220,7 @@ TEST_F(GuestMemory, StacksAndFibersComeBackToTheirNodeAfterStealing) {
 
 // Its memory stays on its first node; the group in which it runs must not reuse it.
 TEST_F(GuestMemory, AStolenFiberKeepsItsStackAndEntity) {
-  fiber::Options options = OneGroupPerNode();
+  RuntimeOptions options = OneGroupPerNode();
   options.cross_numa_work_stealing_ratio = 1;
   Start(options);
   const int home = NodeOf(*Groups().front());
@@ -250,7 +250,7 @@ TEST_F(GuestMemory, AStolenFiberKeepsItsStackAndEntity) {
 }
 
 TEST_F(GuestMemory, IsOnItsNodeAgainWhenTheRuntimeStartsAgain) {
-  fiber::Options options = OneGroupPerNode();
+  RuntimeOptions options = OneGroupPerNode();
   options.cross_numa_work_stealing_ratio = 1;
   Start(options);
   MixFibersByStealing(Groups().back());

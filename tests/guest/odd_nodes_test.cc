@@ -78,8 +78,8 @@ TEST_F(GuestOddNodes, GroupsAreOnTheNodesOfTheirCpusAndNobodyIsWarned) {
   Start(OneGroupPerNode());
   ASSERT_EQ(Groups().size(), 3U);
   for (std::size_t g = 0; g < 3; ++g) {
-    EXPECT_EQ(fiber::GetSchedulingGroupAssignedNode(g), NodeOf(*Groups()[g]));
-    EXPECT_EQ(fiber::GetSchedulingGroupAssignedNode(g), static_cast<int>(g));
+    EXPECT_EQ(GetSchedulingGroupAssignedNode(g), NodeOf(*Groups()[g]));
+    EXPECT_EQ(GetSchedulingGroupAssignedNode(g), static_cast<int>(g));
   }
   std::atomic<int> ran{0};
   OnEachWorker([&] { ran.fetch_add(1); });

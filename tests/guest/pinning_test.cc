@@ -53,7 +53,7 @@ class GuestPinning : public GuestTest {
 };
 
 TEST_F(GuestPinning, EachWorkerIsOnItsPlannedCpuOfItsNode) {
-  fiber::Options options = OneGroupPerNode();
+  RuntimeOptions options = OneGroupPerNode();
   if (Planted("unpinned")) options.worker_disallow_cpu_migration = false;
   Start(options);
   const auto nodes = NodesOfKernel();
@@ -65,7 +65,7 @@ TEST_F(GuestPinning, EachWorkerIsOnItsPlannedCpuOfItsNode) {
     EXPECT_EQ(seen.may, planned);
     EXPECT_EQ(MayAsProcSays(*seen.group, seen.worker), planned);
     EXPECT_EQ(seen.runs_on, planned.front());
-    const int node = fiber::GetSchedulingGroupAssignedNode(static_cast<std::size_t>(seen.group->id()));
+    const int node = GetSchedulingGroupAssignedNode(static_cast<std::size_t>(seen.group->id()));
     ASSERT_TRUE(nodes.contains(node)) << node;
     EXPECT_TRUE(Contains(nodes.at(node).cpus, planned.front())) << "CPU " << planned.front() << ", node " << node;
     EXPECT_TRUE(used.insert(planned.front()).second) << "CPU " << planned.front() << " has two workers";
@@ -74,13 +74,13 @@ TEST_F(GuestPinning, EachWorkerIsOnItsPlannedCpuOfItsNode) {
 }
 
 TEST_F(GuestPinning, EachWorkerMayUseTheCpusOfItsGroupIfMigrationIsAllowed) {
-  fiber::Options options = OneGroupPerNode();
+  RuntimeOptions options = OneGroupPerNode();
   options.worker_disallow_cpu_migration = false;
   Start(options);
   const auto nodes = NodesOfKernel();
   for (const Seen& seen : LookAtWorkers()) {
     SCOPED_TRACE("group " + std::to_string(seen.group->id()) + ", worker " + std::to_string(seen.worker));
-    const int node = fiber::GetSchedulingGroupAssignedNode(static_cast<std::size_t>(seen.group->id()));
+    const int node = GetSchedulingGroupAssignedNode(static_cast<std::size_t>(seen.group->id()));
     ASSERT_TRUE(nodes.contains(node)) << node;
     EXPECT_EQ(seen.may, nodes.at(node).cpus);
     EXPECT_EQ(MayAsProcSays(*seen.group, seen.worker), nodes.at(node).cpus);
@@ -89,7 +89,7 @@ TEST_F(GuestPinning, EachWorkerMayUseTheCpusOfItsGroupIfMigrationIsAllowed) {
 }
 
 TEST_F(GuestPinning, NoWorkerMayUseACpuThatIsNotAccessible) {
-  fiber::Options options = OneGroupPerNode();
+  RuntimeOptions options = OneGroupPerNode();
   options.worker_accessible_cpus = "1-2,5-6";
   const std::vector<int> accessible{1, 2, 5, 6};
   Start(options);

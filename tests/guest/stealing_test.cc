@@ -27,8 +27,8 @@ namespace {
 class GuestStealing : public GuestTest {
  protected:
   // Two groups on each node.
-  static fiber::Options TwoGroupsPerNode(std::int64_t ratio, std::int64_t cross_ratio) {
-    fiber::Options options = OneGroupPerNode();
+  static RuntimeOptions TwoGroupsPerNode(std::int64_t ratio, std::int64_t cross_ratio) {
+    RuntimeOptions options = OneGroupPerNode();
     options.scheduling_group_size = NodesOfKernel().size() == 2 ? 2 : 1;
     options.work_stealing_ratio = ratio;
     options.cross_numa_work_stealing_ratio = Planted("steal_across") ? 1 : cross_ratio;
@@ -136,7 +136,7 @@ TEST_F(GuestStealing, IsNeverAcrossNodesIfThatIsOff) {
 }
 
 TEST_F(GuestStealing, IsNotEvenTriedAcrossNodesIfThatIsOff) {
-  fiber::Options options = OneGroupPerNode();
+  RuntimeOptions options = OneGroupPerNode();
   options.work_stealing_ratio = 1;
   options.cross_numa_work_stealing_ratio = Planted("steal_across") ? 1 : 0;
   Start(options);
@@ -151,11 +151,11 @@ TEST_F(GuestStealing, IsNotEvenTriedAcrossNodesIfThatIsOff) {
 // for seconds. Each fiber keeps its worker until every worker has one. So each worker runs the same number of them, or
 // they wait in vain because a worker sleeps for good.
 TEST_F(GuestStealing, EachNodeRunsAFairPartOfWhatIsStartedOnOne) {
-  fiber::Options options = OneGroupPerNode();
+  RuntimeOptions options = OneGroupPerNode();
   options.cross_numa_work_stealing_ratio = Planted("steal_nowhere") ? 0 : 1;
   Start(options);
   constexpr int kRounds = 25;
-  const auto workers = static_cast<int>(fiber::GetConcurrencyHint());
+  const auto workers = static_cast<int>(GetConcurrencyHint());
   std::atomic<int> begun{0};
   std::atomic<bool> in_vain{false};
   const std::vector<int> ended = LoadTheFirstGroup(kRounds * workers, [&, workers] {

@@ -69,7 +69,7 @@ TEST(GuestTopology, HasOnlyTheCpusOfTheAffinityMask) {
 class GuestStealOrder : public GuestTest {};
 
 TEST_F(GuestStealOrder, IsByTheDistanceThatTheKernelSays) {
-  fiber::Options options = OneGroupPerNode();
+  RuntimeOptions options = OneGroupPerNode();
   options.scheduling_group_size = NodesOfKernel().size() == 2 ? 2 : 1;  // Two groups on each node.
   options.work_stealing_ratio = 3;
   options.cross_numa_work_stealing_ratio = 5;

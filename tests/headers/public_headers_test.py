@@ -125,8 +125,8 @@ def declarations(text):
             statement = ""
         else:
             statement += c
-    # An alias gives an internal type its public name.
-    return [one for one in shown if not re.match(r"friend class|using \w+ =", one) and not FOR_LAYERS_ABOVE.search(one)]
+    # An alias, and a using-declaration, give what is internal its public name.
+    return [one for one in shown if not re.match(r"friend class|using \w+ =|using [\w:]+$", one) and not FOR_LAYERS_ABOVE.search(one)]
 
 
 def internal_names(text):
@@ -195,7 +195,7 @@ class PublicHeaders(unittest.TestCase):
         self.assertEqual(internal_names(code % ("void F(int, const numa::Z&) { }", "")), {"numa::Z"})
         self.assertEqual(internal_names(code % ("", "void G(fiber::detail::Z);")), {"detail::Z"})
         self.assertEqual(internal_names(code % ("", "namespace detail { base::Z z; }")), set())
-        self.assertEqual(internal_names(code % ("", "base::RefPtr<int> G(); using W = base::Y;")), set())
+        self.assertEqual(internal_names(code % ("", "base::RefPtr<int> G(); using W = base::Y; using base::Z;")), set())
 
 
 if __name__ == "__main__":

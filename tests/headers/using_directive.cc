@@ -25,7 +25,7 @@ TEST_F(UsingDirective, NamesAreNotAmbiguous) {
   EXPECT_EQ(timer, nullptr);
   void (*flush)() = sync;  // POSIX's, of <unistd.h>.
   EXPECT_NE(flush, nullptr);
-  fiber::RunAsFiber([] { FiberYield(); });
+  RunAsFiber([] { FiberYield(); });
   io::TcpStream stream;
   EXPECT_FALSE(stream.IsOpen());
 }

@@ -66,10 +66,10 @@ int AskAll(asio::io_context& io, unsigned short port, int number) {
 int main(int argc, char** argv) {
   if (argc != 5) return 2;
   const auto port = static_cast<unsigned short>(std::stoi(argv[1]));
-  weft::fiber::Options options;
+  weft::RuntimeOptions options;
   options.concurrency_hint = options.scheduling_group_size = std::stoi(argv[2]);
   options.scheduling_name = argv[3];
-  weft::fiber::StartRuntime(options);
+  weft::StartRuntime(options);
 
   std::atomic<int> right{0};
   {
@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
     work.reset();
     for (std::thread& thread : threads) thread.join();
   }
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
   std::cout << right << " of " << kFibers * kRequests << " answers are right" << std::endl;
   return right == kFibers * kRequests ? 0 : 1;
 }

@@ -13,7 +13,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -171,9 +170,9 @@ TEST_P(CoroutineResultsTest, AFutureResolvedByAnotherThreadResumesTheCoroutineIn
 TEST_P(CoroutineResultsTest, AnAsyncCallIsAwaited) {
   InFiberAndInThread([] {
     const auto await = []() -> CoTask<int> {
-      int sum = co_await fiber::Async([](int a, int b) { return a + b; }, 1, 2);
+      int sum = co_await Async([](int a, int b) { return a + b; }, 1, 2);
       sum += co_await FiberTask([] { return 4; });
-      co_await fiber::Async([] {});
+      co_await Async([] {});
       co_return sum;
     };
     EXPECT_EQ(AwaitInFiber(await()), 7);
@@ -191,7 +190,7 @@ TEST_P(CoroutineResultsTest, TheExceptionIsThrownInTheCoroutine) {
     EXPECT_TRUE(AwaitInFiber(Throws<std::domain_error>(ended)));
     EXPECT_FALSE(ended.Valid());
     EXPECT_TRUE(AwaitInFiber(Throws<std::domain_error>(MakeExceptionFuture<int>(std::domain_error("no")))));
-    EXPECT_TRUE(AwaitInFiber(Throws<std::domain_error>(fiber::Async(fail))));
+    EXPECT_TRUE(AwaitInFiber(Throws<std::domain_error>(Async(fail))));
     Future<int> failed = MakeExceptionFuture<int>(std::domain_error("no"));
     EXPECT_TRUE(AwaitInFiber(Throws<std::domain_error>(failed)));
     EXPECT_FALSE(failed.Valid()) << "as after Get()";
@@ -305,7 +304,7 @@ TEST_P(CoroutineResultsTest, AMovedTaskOrFutureBelongsToTheAwait) {
 
     FiberTask more([] { return 3; });
     EXPECT_EQ(AwaitInFiber(std::move(more), 1h), 3);
-    EXPECT_EQ(AwaitInFiber(fiber::Async([] { return 4; }), 1h), 4);
+    EXPECT_EQ(AwaitInFiber(Async([] { return 4; }), 1h), 4);
   });
 }
 
@@ -393,11 +392,11 @@ TEST_P(CoroutineResultsTest, ARefusedFiberLeavesWhatWasAwaited) {
     FiberTask ended([] {});
     ended.Wait();
     {
-      fiber::RefuseFiberStarts refuse;
+      RefuseFiberStarts refuse;
       AwaitInFiber(ended);  // What need not wait needs no fiber.
       EXPECT_TRUE(AwaitInFiber(Throws<std::domain_error>(MakeExceptionFuture<int>(std::domain_error("no")))));
-      EXPECT_TRUE(AwaitInFiber(Throws<std::system_error>(task)));
-      EXPECT_TRUE(AwaitInFiber(Throws<std::system_error>(future)));
+      EXPECT_TRUE(AwaitInFiber(Throws<FiberNotStarted>(task)));
+      EXPECT_TRUE(AwaitInFiber(Throws<FiberNotStarted>(future)));
     }
     may_end.Set();
     EXPECT_EQ(task.Get(), 1);
@@ -422,7 +421,7 @@ TEST_P(CoroutineResultsTest, ManyCoroutinesAwaitManyResults) {
       int got = co_await task;
       EXPECT_TRUE(co_await CoWait(shared));  // All of them.
       got += co_await promises[static_cast<std::size_t>(i)].GetFuture();
-      got += co_await fiber::Async([] { return 1; });
+      got += co_await Async([] { return 1; });
       sum += got;
       ended.CountDown();
     };

@@ -13,7 +13,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -295,17 +294,18 @@ TEST_P(CoroutineTest, ACancelledFiberStaysInAnAwaitWithoutADeadline) {
 }
 
 TEST_P(CoroutineTest, ARefusedFiberIsAnException) {
-  const auto await = []() -> CoTask<std::errc> {
+  const auto await = []() -> CoTask<StartRefusal> {
     try {
       co_await interop::InFiber([] { ADD_FAILURE() << "it was refused"; });
-    } catch (const std::system_error& refused) {
-      co_return static_cast<std::errc>(refused.code().value());
+    } catch (const FiberNotStarted& refused) {
+      EXPECT_EQ(refused.Name(), "co_await");
+      co_return refused.Why();
     }
-    co_return std::errc();
+    co_return StartRefusal::kNone;
   };
   InThread([&] {
-    fiber::RefuseFiberStarts refuse;
-    EXPECT_EQ(AwaitInFiber(await()), std::errc::resource_unavailable_try_again);
+    RefuseFiberStarts refuse;
+    EXPECT_EQ(AwaitInFiber(await()), StartRefusal::kNoRuntime);
   });
 }
 

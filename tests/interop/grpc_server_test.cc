@@ -226,7 +226,7 @@ TEST_P(GrpcServerTest, ARefusedStartIsAnsweredWithResourceExhausted) {
     return grpc::Status::OK;
   };
   {
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     const grpc::Status status = CallOne(0);
     EXPECT_STATUS(status, RESOURCE_EXHAUSTED);
     EXPECT_NE(status.error_message().find("no fiber could be started"), std::string::npos) << status.error_message();

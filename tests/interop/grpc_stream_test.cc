@@ -346,7 +346,7 @@ TEST_P(GrpcStreamTest, ARefusedStartIsAnsweredWithResourceExhausted) {
     EXPECT_EQ(stream.Finish().error_code(), expected);
   };
   {
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     call_both(grpc::StatusCode::RESOURCE_EXHAUSTED);
     EXPECT_EQ(ran, 0);
   }

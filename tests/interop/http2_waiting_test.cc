@@ -538,7 +538,7 @@ TEST_P(Http2WaitingTest, ARequestWhoseFiberIsRefusedIsServedLater) {
   client.Ask("/");
   EXPECT_TRUE(NoConnectionHasAFiber());
   {
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     client.Send("/later");
     EXPECT_EQ(client.stream.WaitReadable(50ms), std::errc::timed_out);
   }
@@ -553,7 +553,7 @@ TEST_P(Http2WaitingTest, AnIdleTimeoutWhoseFiberIsRefusedIsCountedOnce) {
     EXPECT_TRUE(NoConnectionHasAFiber());
     if (served.http.counts().idle_timeouts != 0) return false;
     {
-      const fiber::RefuseFiberStarts refuse;
+      const RefuseFiberStarts refuse;
       EXPECT_TRUE(Reaches([&] { return served.server.counts().timed_out == 1; }));
       if (client.stream.WaitReadable(50ms) != std::errc::timed_out) return false;  // It was over before it was refused.
     }

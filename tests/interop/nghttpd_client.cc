@@ -129,10 +129,10 @@ int main(int argc, char** argv) {
   if (argc < 5) return 2;
   const auto server = weft::io::SocketAddress::Parse(std::string("127.0.0.1:") + argv[1]);
   if (!server) return 2;
-  weft::fiber::Options options;
+  weft::RuntimeOptions options;
   options.concurrency_hint = options.scheduling_group_size = std::stoi(argv[2]);
-  weft::fiber::StartRuntime(options);
+  weft::StartRuntime(options);
   const int status = Run(*server, argv[3], argv[4], argc > 5 ? argv[5] : "");
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
   return status;
 }

@@ -35,7 +35,7 @@ TEST_P(AwaitStdFutureTest, TheFiberParksAndItsWorkerGoesOn) {
     std::promise<std::string> promise;
     std::future<std::string> future = promise.get_future();
     Fiber setter([&] { promise.set_value("set by a fiber"); });
-    EXPECT_EQ(fiber::Await(future), "set by a fiber");
+    EXPECT_EQ(Await(future), "set by a fiber");
     EXPECT_FALSE(future.valid());
     setter.Join();
   });
@@ -46,23 +46,23 @@ TEST_P(AwaitStdFutureTest, ReturnsAndThrowsWhatGetDoes) {
     std::promise<void> nothing;
     auto of_nothing = nothing.get_future();
     nothing.set_value();
-    fiber::Await(of_nothing);
+    fiber::Await(of_nothing);  // The last version's name.
 
     int local = 1;
     std::promise<int&> reference;
     auto of_reference = reference.get_future();
     reference.set_value(local);
-    EXPECT_EQ(&fiber::Await(of_reference), &local);
+    EXPECT_EQ(&Await(of_reference), &local);
 
     auto failed = std::async(std::launch::async, []() -> int { throw std::out_of_range("far"); });
-    EXPECT_THROW(fiber::Await(failed), std::out_of_range);
+    EXPECT_THROW(Await(failed), std::out_of_range);
 
     auto deferred = std::async(std::launch::deferred, [] { return std::this_thread::get_id(); });
-    EXPECT_EQ(fiber::Await(deferred, 0s), std::this_thread::get_id());
+    EXPECT_EQ(Await(deferred, 0s), std::this_thread::get_id());
 
     std::shared_future<int> shared = std::async(std::launch::async, [] { return 6; });
-    EXPECT_EQ(fiber::Await(shared), 6);
-    EXPECT_EQ(fiber::Await(shared, 0s), 6);
+    EXPECT_EQ(Await(shared), 6);
+    EXPECT_EQ(Await(shared, 0s), 6);
   };
   check();
   InFiber(check);
@@ -72,25 +72,25 @@ TEST_P(AwaitStdFutureTest, GivesUpAtTheDeadlineAndLeavesTheFuture) {
   const auto check = [] {
     std::promise<int> promise;
     auto future = promise.get_future();
-    EXPECT_EQ(fiber::Await(future, 0s), std::nullopt);
+    EXPECT_EQ(Await(future, 0s), std::nullopt);
     const auto begin = std::chrono::steady_clock::now();
-    EXPECT_EQ(fiber::Await(future, 2ms), std::nullopt);
+    EXPECT_EQ(Await(future, 2ms), std::nullopt);
     EXPECT_GE(std::chrono::steady_clock::now() - begin, 2ms);
     ASSERT_TRUE(future.valid());
     promise.set_value(7);
-    EXPECT_EQ(fiber::Await(future, 100s), 7);
+    EXPECT_EQ(Await(future, 100s), 7);
 
     std::promise<void> nothing;
     auto of_nothing = nothing.get_future();
-    EXPECT_FALSE(fiber::Await(of_nothing, 1ms));
+    EXPECT_FALSE(Await(of_nothing, 1ms));
     nothing.set_value();
-    EXPECT_TRUE(fiber::Await(of_nothing, Deadline::None()));
+    EXPECT_TRUE(Await(of_nothing, Deadline::None()));
 
     int local = 1;
     std::promise<int&> reference;
     auto of_reference = reference.get_future();
     reference.set_value(local);
-    const std::optional<std::reference_wrapper<int>> found = fiber::Await(of_reference, 1s);
+    const std::optional<std::reference_wrapper<int>> found = Await(of_reference, 1s);
     ASSERT_TRUE(found);
     EXPECT_EQ(&found->get(), &local);
   };
@@ -107,7 +107,7 @@ TEST_P(AwaitStdFutureTest, ACancellationEndsTheWaitAndLeavesTheFuture) {
     std::atomic<bool> cancelled{false};
     Fiber waiter([&] {
       try {
-        static_cast<void>(limited ? fiber::Await(future, 1h).value_or(0) : fiber::Await(future));
+        static_cast<void>(limited ? Await(future, 1h).value_or(0) : Await(future));
       } catch (const FiberCancelled&) {
         cancelled = true;
         throw;
@@ -120,7 +120,7 @@ TEST_P(AwaitStdFutureTest, ACancellationEndsTheWaitAndLeavesTheFuture) {
     YieldUntil([] { return GetFiberBlockingCounts().running == 0; });
     ASSERT_TRUE(future.valid());
     promise.set_value(8);
-    InFiber([&] { EXPECT_EQ(fiber::Await(future), 8); });
+    InFiber([&] { EXPECT_EQ(Await(future), 8); });
     EXPECT_FALSE(future.valid());
   }
 }
@@ -131,13 +131,13 @@ TEST_P(AwaitStdFutureTest, AWaitInACancelledScopeThrowsAndAReadyFutureDoesNot) {
     const std::shared_future<int> future = promise.get_future().share();
     CancelScope scope;
     scope.Cancel();
-    EXPECT_FALSE(scope.Run([&] { static_cast<void>(fiber::Await(future)); }));
-    EXPECT_FALSE(scope.Run([&] { static_cast<void>(fiber::Await(future, 1h)); }));
+    EXPECT_FALSE(scope.Run([&] { static_cast<void>(Await(future)); }));
+    EXPECT_FALSE(scope.Run([&] { static_cast<void>(Await(future, 1h)); }));
     CancelScope brief(1ms);
-    EXPECT_FALSE(brief.Run([&] { static_cast<void>(fiber::Await(future)); }));
+    EXPECT_FALSE(brief.Run([&] { static_cast<void>(Await(future)); }));
     EXPECT_TRUE(brief.DeadlineHasPassed());
     promise.set_value(9);
-    EXPECT_TRUE(scope.Run([&] { EXPECT_EQ(fiber::Await(future), 9); }));
+    EXPECT_TRUE(scope.Run([&] { EXPECT_EQ(Await(future), 9); }));
   });
 }
 
@@ -201,7 +201,7 @@ TEST(AwaitStdFuture, AFutureThatWasRecalledIsNotTouched) {
 
 // Its call waits for a thread and never begins.
 TEST(AwaitStdFuture, ACancellationEndsAWaitThatHasNoThreadYet) {
-  fiber::Options options = fiber::OptionsOf({2, 1});
+  RuntimeOptions options = fiber::OptionsOf({2, 1});
   options.blocking_threads = 1;
   const fiber::RuntimeOf runtime(options);
   Gate gate;
@@ -210,7 +210,7 @@ TEST(AwaitStdFuture, ACancellationEndsAWaitThatHasNoThreadYet) {
   {
     std::promise<int> promise;
     auto future = promise.get_future();
-    Fiber waiter([&] { static_cast<void>(fiber::Await(future)); });
+    Fiber waiter([&] { static_cast<void>(Await(future)); });
     YieldUntil([] { return GetFiberBlockingCounts().queued == 1; });
     EXPECT_TRUE(waiter.Cancel());
     waiter.Join();

@@ -136,7 +136,7 @@ TEST(BlockingPoolThreads, RunWhereTheMainThreadMayAndNotOnlyOnTheWorkersCpus) {
   if (CPU_COUNT(&mine) < 2) GTEST_SKIP() << "one CPU only";
   int first = 0;
   while (!CPU_ISSET(first, &mine)) ++first;
-  fiber::Options options = fiber::OptionsOf({1, 1});
+  RuntimeOptions options = fiber::OptionsOf({1, 1});
   options.worker_accessible_cpus = std::to_string(first);
   const fiber::RuntimeOf runtime(options);
   BlockingPool pool(Threads(1));

@@ -100,7 +100,7 @@ TEST_P(ReactorTest, AnIdleProcessMakesNoWakeUps) {
 
 // RE1, PL2. The worker that polled runs a fiber that computes and does not yield.
 TEST_P(ReactorTest, AnAbandonedPollIsTakenOverByAWorkerThatSleeps) {
-  if (fiber::GetSchedulingGroupSize() < 2) GTEST_SKIP() << "there is no other worker";
+  if (GetSchedulingGroupSize() < 2) GTEST_SKIP() << "there is no other worker";
   const int rounds = Scaled(200);
   Pair long_one = ConnectedPair();
   Pair other = ConnectedPair();
@@ -126,7 +126,7 @@ TEST_P(ReactorTest, AnAbandonedPollIsTakenOverByAWorkerThatSleeps) {
   std::vector<double> latencies;
   const scheduling_group::IdleWorkers& idle = runtime_.reactors()[0]->group()->idle_workers();
   for (int i = 0; i < rounds; ++i) {
-    ASSERT_TRUE(Reaches([&] { return idle.sleepers().Count() == fiber::GetSchedulingGroupSize(); }));
+    ASSERT_TRUE(Reaches([&] { return idle.sleepers().Count() == GetSchedulingGroupSize(); }));
     EXPECT_TRUE(long_one.client.WriteAll("x").ok());
     ASSERT_TRUE(Reaches([&] { return busy.exchange(false); }));
     const auto written_at = Steady::now();
@@ -149,8 +149,8 @@ TEST_P(ReactorTest, AnAbandonedPollIsTakenOverByAWorkerThatSleeps) {
 TEST_P(ReactorTest, InputIsServedThoughNoWorkerIsEverIdle) {
   std::atomic<bool> stop{false};
   std::vector<Fiber> yielders;
-  FiberLatch running(static_cast<std::ptrdiff_t>(4 * fiber::GetConcurrencyHint()));
-  for (std::size_t i = 0; i < 4 * fiber::GetConcurrencyHint(); ++i) {
+  FiberLatch running(static_cast<std::ptrdiff_t>(4 * GetConcurrencyHint()));
+  for (std::size_t i = 0; i < 4 * GetConcurrencyHint(); ++i) {
     yielders.emplace_back([&] {
       running.CountDown();
       while (!stop.load(std::memory_order_relaxed)) {
@@ -191,7 +191,7 @@ TEST_P(ReactorTest, InputDoesNotStarveFibersThatCompute) {
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> echoes{0};
   std::vector<Fiber> echoing;
-  const std::size_t pairs = 4 * fiber::GetConcurrencyHint();
+  const std::size_t pairs = 4 * GetConcurrencyHint();
   for (std::size_t i = 0; i < pairs; ++i) {
     echoing.emplace_back([&] {
       Pair pair = ConnectedPair();
@@ -216,7 +216,7 @@ TEST_P(ReactorTest, InputDoesNotStarveFibersThatCompute) {
   std::atomic<int> ended{0};
   const auto begin = Steady::now();
   std::vector<Fiber> computing;
-  for (std::size_t i = 0; i < fiber::GetConcurrencyHint(); ++i) {
+  for (std::size_t i = 0; i < GetConcurrencyHint(); ++i) {
     computing.emplace_back([&] {
       for (int turn = 0; turn < kTurns; ++turn) {
         FiberYield();
@@ -237,7 +237,7 @@ TEST_P(ReactorTest, InputDoesNotStarveFibersThatCompute) {
 
 // A stream belongs to no group: who reads and who writes may be anywhere, and move.
 TEST_P(ReactorTest, AStreamIsUsedByFibersOfAllGroups) {
-  const std::size_t groups = fiber::GetSchedulingGroupCount();
+  const std::size_t groups = GetSchedulingGroupCount();
   const int rounds = Scaled(400);
   std::vector<Fiber> fibers;
   std::vector<std::unique_ptr<Pair>> pairs;

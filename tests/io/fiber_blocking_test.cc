@@ -271,7 +271,7 @@ TEST_P(FiberBlockingTest, TerminateWaitsForBlockingCalls) {
     while (StartFiberDetached([] {})) std::this_thread::yield();  // Until it has begun to end.
     gate.Open();
   });
-  EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+  EXPECT_EQ(TerminateRuntime(), 0U);
   opener.join();
   EXPECT_TRUE(ended);
 }
@@ -287,7 +287,7 @@ TEST(FiberBlockingRestart, TheNextRuntimeUsesTheSamePool) {
 TEST(FiberBlockingRestart, TheOptionsOfTheRuntimeAreThoseOfThePool) {
   io::BlockingPool* pools[2] = {};
   for (int round = 0; round < 6; ++round) {
-    fiber::Options options = fiber::OptionsOf({1, 1});
+    RuntimeOptions options = fiber::OptionsOf({1, 1});
     options.blocking_threads = round % 2 + 1;
     options.blocking_idle_timeout = 1ms;
     const fiber::RuntimeOf runtime(options);
@@ -331,16 +331,16 @@ TEST(FiberBlockingOptionsDeathTest, WithoutARuntimeTheFlagsAreReadAndABadOneIsRe
 TEST(FiberBlockingRestart, ACallOfAnUnfinishedFiberEndsWithoutHarm) {
   Gate gate;
   {
-    fiber::Options options = fiber::OptionsOf({1, 1});
+    RuntimeOptions options = fiber::OptionsOf({1, 1});
     options.terminate_timeout = 10ms;
-    fiber::StartRuntime(options);
+    StartRuntime(options);
     // By value: its stack is never unwound, and it never goes on.
     ASSERT_TRUE(StartFiberDetached([&gate] {
       FiberBlocking([&gate] { gate.Pass(); });
       ADD_FAILURE() << "an unfinished fiber went on";
     }));
     YieldUntil([&] { return gate.arrived() == 1; });
-    EXPECT_EQ(fiber::TerminateRuntime(), 1U);
+    EXPECT_EQ(TerminateRuntime(), 1U);
   }
   const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
   gate.Open();
@@ -353,7 +353,7 @@ TEST(FiberBlockingExitDeathTest, TheProcessExitsWhileCallsBlock) {
   EXPECT_EXIT(
       {
         static auto* const gate = new Gate;
-        fiber::StartRuntime(fiber::OptionsOf({2, 1}));
+        StartRuntime(fiber::OptionsOf({2, 1}));
         for (int i = 0; i < 8; ++i) {
           if (!StartFiberDetached([] { FiberBlocking([] { gate->Pass(); }); })) std::abort();
         }
@@ -378,9 +378,9 @@ TEST(FiberBlockingFork, AForkedChildHasAPoolOfItsOwn) {
   if (child == 0) {
     bool good = GetFiberBlockingCounts().calls == 0 && GetFiberBlockingCounts().threads == 0;
     good = good && FiberBlocking([] { return 1; }, 1h) == 1;
-    fiber::StartRuntime(fiber::OptionsOf({1, 1}));
+    StartRuntime(fiber::OptionsOf({1, 1}));
     Fiber([&] { good = good && FiberBlocking([] { return 2; }) == 2; }).Join();
-    good = good && fiber::TerminateRuntime() == 0 && GetFiberBlockingCounts().calls == 2;
+    good = good && TerminateRuntime() == 0 && GetFiberBlockingCounts().calls == 2;
     ::_exit(good ? 0 : 1);
   }
   int status = 0;

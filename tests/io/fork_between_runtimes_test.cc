@@ -74,9 +74,9 @@ TEST(ForkBetweenRuntimes, TheRuntimesOfAParentAndItsChildDoNotTakeEachOthersEven
   ASSERT_GE(child, 0);
   if (child == 0) {
     ::alarm(kHangsAfter);
-    fiber::StartRuntime(fiber::OptionsOf({2, 1}));
+    StartRuntime(fiber::OptionsOf({2, 1}));
     const bool good = PassAByteAround(3000);
-    ::_exit(good && fiber::TerminateRuntime() == 0 ? 0 : 1);
+    ::_exit(good && TerminateRuntime() == 0 ? 0 : 1);
   }
   {
     const fiber::RuntimeOf runtime(fiber::Shape{2, 1});
@@ -95,7 +95,7 @@ TEST(ForkBetweenRuntimes, InAChildReadinessIsSeenBesideAFiberThatComputes) {
   ASSERT_GE(child, 0);
   if (child == 0) {
     ::alarm(kHangsAfter);
-    fiber::StartRuntime(fiber::OptionsOf({2, 1}));
+    StartRuntime(fiber::OptionsOf({2, 1}));
     std::array<int, 2> computes{};
     std::array<int, 2> ends{};
     if (::pipe(computes.data()) != 0 || ::pipe(ends.data()) != 0) ::_exit(1);
@@ -123,7 +123,7 @@ TEST(ForkBetweenRuntimes, InAChildReadinessIsSeenBesideAFiberThatComputes) {
     if (::write(ends[1], &byte, 1) != 1) ::_exit(1);
     reader.Join();
     long_one.Join();
-    ::_exit(fiber::TerminateRuntime() == 0 ? 0 : 1);
+    ::_exit(TerminateRuntime() == 0 ? 0 : 1);
   }
   EXPECT_EQ(StatusOf(child), 0);
 }

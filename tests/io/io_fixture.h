@@ -78,7 +78,7 @@ inline std::string NamesOf(const std::set<int>& numbers) {
 
 // Makes the reactors of all groups: they stay.
 inline std::vector<EpollReactor*> MakeReactors() {
-  std::vector<EpollReactor*> reactors(fiber::GetSchedulingGroupCount());
+  std::vector<EpollReactor*> reactors(GetSchedulingGroupCount());
   for (std::size_t g = 0; g < reactors.size(); ++g) {
     Fiber({.scheduling_group = g, .scheduling_group_local = true}, [&reactors, g] {
       std::error_code error;
@@ -98,7 +98,7 @@ class IoRuntime {
   explicit IoRuntime(Shape shape) : runtime_(shape), reactors_(MakeReactors()), open_before_(OpenDescriptors()) {}
   ~IoRuntime() {
     std::size_t left = 0;
-    if (fiber::IsRuntimeRunning()) left = fiber::TerminateRuntime();
+    if (IsRuntimeRunning()) left = TerminateRuntime();
     EXPECT_EQ(left, std::size_t{0}) << "fibers have not finished";
     for (const EpollReactor* reactor : reactors_) {
       EXPECT_EQ(reactor->counts().descriptors, 0u) << "a descriptor is still registered";

@@ -69,9 +69,9 @@ using testing::ForbidSystemCall;
   } while (false)
 
 void StartTwoWorkers() {
-  fiber::Options options;
+  RuntimeOptions options;
   options.concurrency_hint = 2;
-  fiber::StartRuntime(options);
+  StartRuntime(options);
 }
 
 template <class F>
@@ -103,7 +103,7 @@ TEST_F(RefusedSystemCallDeathTest, WhereThereIsNoReactorAWaitSaysSoAndDoesNotTak
             TcpStream stream;
             REQUIRE(listener.Accept(&stream, seconds(30)) == std::errc::function_not_supported);
           });
-          fiber::TerminateRuntime();
+          TerminateRuntime();
           _exit(0);
         },
         ::testing::ExitedWithCode(0), "")
@@ -123,7 +123,7 @@ TEST_F(RefusedSystemCallDeathTest, AnAcceptThatIsRefusedEachTimeEndsAtItsDeadlin
           TcpStream stream;
           REQUIRE(listener.Accept(&stream, milliseconds(20)) == std::errc::timed_out);
         });
-        fiber::TerminateRuntime();
+        TerminateRuntime();
         _exit(0);
       },
       ::testing::ExitedWithCode(0), "");
@@ -168,7 +168,7 @@ void ServeInVain(int error, bool is_expected) {
     REQUIRE(said >= (is_expected ? 0 : 1) && said <= 1 + took.count());
     REQUIRE(server.counts().accepted == 0);
   }
-  fiber::TerminateRuntime();
+  TerminateRuntime();
   _exit(0);
 }
 
@@ -193,7 +193,7 @@ TEST(RefusedSystemCall, AServerGoesOnAfterAnErrorOfAcceptThatNobodyExpects) {
     }
     EXPECT_EQ(accepts_to_fail, 0);
   }
-  EXPECT_EQ(fiber::TerminateRuntime(), 0u);
+  EXPECT_EQ(TerminateRuntime(), 0u);
 }
 
 // It spun at 100 %, whatever its deadline.
@@ -242,12 +242,12 @@ TEST_F(RefusedSystemCallDeathTest, TheRuntimeStartsWhereTheCpusOfTheProcessAreAS
           REQUIRE(ForbidSystemCall(SYS_sched_getaffinity, error));
           StartTwoWorkers();
           InAFiber([] {});
-          fiber::TerminateRuntime();
-          fiber::Options options;
+          TerminateRuntime();
+          RuntimeOptions options;
           options.topology = "numa:2 core:2 pu:1";
-          fiber::StartRuntime(options);
+          StartRuntime(options);
           InAFiber([] {});
-          fiber::TerminateRuntime();
+          TerminateRuntime();
           _exit(0);
         },
         ::testing::ExitedWithCode(0), "the system refuses sched_getaffinity")

@@ -92,9 +92,9 @@ TEST(Run, ParsesTheFlagsAndLeavesTheRest) {
                 return line.argc == 3 && line.argv[0] == std::string("program") && line.argv[1] == std::string("one") &&
                        line.argv[2] == std::string("two") && line.argv[3] == nullptr;
               };
-              const int status = weft::Run(line.argc, line.argv,
-                                           [&] { return is_right() && fiber::GetConcurrencyHint() == 3 ? 0 : 1; });
-              return status == 0 && is_right() && !fiber::IsRuntimeRunning() ? 7 : 8;
+              const int status =
+                  weft::Run(line.argc, line.argv, [&] { return is_right() && GetConcurrencyHint() == 3 ? 0 : 1; });
+              return status == 0 && is_right() && !IsRuntimeRunning() ? 7 : 8;
             }),
             7);
   EXPECT_EQ(RunInChild([] { return 7; }, {"--no_such_flag"}), 1) << "gflags";
@@ -313,7 +313,7 @@ TEST(RunDeathTest, InAFiberOrBesideARuntimeItEndsTheProcess) {
                "Run: called in a fiber");
   EXPECT_DEATH(
       {
-        fiber::StartRuntime();
+        StartRuntime();
         static_cast<void>(weft::Run(line.argc, line.argv, [] {}));
       },
       "Run: a runtime runs already");

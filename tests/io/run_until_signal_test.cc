@@ -35,11 +35,11 @@ TEST(RunUntilSignal, ReturnsTheSignalThatCameWhileTheRuntimeRan) {
   for (const int expected : {SIGTERM, SIGINT}) {
     EXPECT_EQ(InChild([expected] {
                 const int signal = RunUntilSignal([expected] {
-                  fiber::StartRuntime();
+                  StartRuntime();
                   Fiber([expected] { ::kill(::getpid(), expected); }).Join();
                   return true;
                 });
-                fiber::TerminateRuntime();
+                TerminateRuntime();
                 return signal == expected ? 0 : 1;
               }),
               0);

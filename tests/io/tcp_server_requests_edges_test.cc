@@ -144,7 +144,7 @@ TEST_P(TcpServerRequestsEdgesTest, TheDrainSeesConnectionsThatTheSweepHasTaken) 
     for (TcpStream& client : clients) EXPECT_EQ(Ask(client, "x"), "x");
     ASSERT_TRUE(AllWait());
     {
-      const fiber::RefuseFiberStarts refuse;
+      const RefuseFiberStarts refuse;
       const std::uint64_t before = runtime_.counts().events;
       for (TcpStream& client : clients) EXPECT_TRUE(client.WriteAll("y").ok());
       ASSERT_TRUE(Reaches([&] { return runtime_.counts().events >= before + kConnections; }));

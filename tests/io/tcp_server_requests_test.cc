@@ -426,7 +426,7 @@ TEST_P(TcpServerRequestsTest, ARequestWhoseFiberIsRefusedIsServedLater) {
   EXPECT_EQ(Ask(client, "x\n"), "x\n");
   EXPECT_TRUE(Reaches([&] { return scheduling_group::EntityPool::LiveFibers() <= 2; }));
   {
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     EXPECT_TRUE(client.WriteAll("y\n", Soon()).ok());
     char byte;
     EXPECT_EQ(client.ReadSome(&byte, 1, 30ms).error, std::errc::timed_out);
@@ -447,7 +447,7 @@ TEST_P(TcpServerRequestsTest, StopEndsConnectionsWhoseFibersAreRefused) {
     EXPECT_EQ(Ask(clients.back(), "x\n"), "x\n");
   }
   EXPECT_TRUE(Reaches([&] { return scheduling_group::EntityPool::LiveFibers() <= 2; }));
-  const fiber::RefuseFiberStarts refuse;
+  const RefuseFiberStarts refuse;
   for (TcpStream& client : clients) EXPECT_TRUE(client.WriteAll("y\n", Soon()).ok());
   server.Stop(50ms);
   EXPECT_EQ(server.counts().open, 0u);
@@ -456,7 +456,7 @@ TEST_P(TcpServerRequestsTest, StopEndsConnectionsWhoseFibersAreRefused) {
 
 TEST_P(TcpServerRequestsTest, WithoutFibersNewConnectionsAreRefused) {
   Lines lines;
-  std::optional<fiber::RefuseFiberStarts> refuse;
+  std::optional<RefuseFiberStarts> refuse;
   TcpServer server(Listening(), lines.Handler(), {.admit = [&] {
                      refuse.emplace();
                      return true;
@@ -472,7 +472,7 @@ TEST_P(TcpServerRequestsTest, WithoutFibersNewConnectionsAreRefused) {
 // --- Groups ---
 
 TEST_P(TcpServerRequestsTest, ConnectionsTakeTheGroupsInTurnOrAllRunWhereTheyAreToldTo) {
-  const std::size_t groups = fiber::GetSchedulingGroupCount();
+  const std::size_t groups = GetSchedulingGroupCount();
   for (const bool told : {false, true}) {
     FiberAttributes attributes{.scheduling_group = told ? groups - 1 : kUnspecifiedSchedulingGroup,
                                .scheduling_group_local = true};
@@ -480,7 +480,7 @@ TEST_P(TcpServerRequestsTest, ConnectionsTakeTheGroupsInTurnOrAllRunWhereTheyAre
     TcpServer server(Listening(), RequestHandler([&](TcpConnection& connection) {
                        char byte;
                        if (connection.ReadRequest(&byte, 1).bytes == 0) return kClose;
-                       ++in_group[fiber::GetCurrentSchedulingGroupIndex()];
+                       ++in_group[GetCurrentSchedulingGroupIndex()];
                        return connection.stream().WriteAll(&byte, 1).ok() ? kAgain : kClose;
                      }),
                      {.connection_fiber = attributes});
@@ -623,7 +623,7 @@ TEST_P(TcpServerRequestsTest, ATimeoutWhoseGoodbyeIsRefusedIsOne) {
   TcpStream client = Client(polite.server);
   EXPECT_EQ(Ask(client, "x\n"), "x\n");
   {
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     EXPECT_EQ(client.WaitReadable(100ms), std::errc::timed_out);
   }
   Polite::ExpectGoodbye(client);
@@ -666,7 +666,7 @@ TEST_P(TcpServerRequestsTest, AGoodbyeWhoseFiberIsRefusedIsSaidLater) {
   EXPECT_EQ(Ask(client, "x\n"), "x\n");
   std::optional<Actor> stopper;
   {
-    const fiber::RefuseFiberStarts refuse;
+    const RefuseFiberStarts refuse;
     stopper.emplace(false, [&] { polite.server.Stop(Soon()); });
     EXPECT_EQ(client.WaitReadable(50ms), std::errc::timed_out);
   }

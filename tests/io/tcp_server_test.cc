@@ -178,7 +178,7 @@ TEST_P(TcpServerTest, AHandlerThatThrowsEndsItsConnectionOnly) {
 
 TEST_P(TcpServerTest, WithoutFibersConnectionsAreRefused) {
   std::atomic<bool> ran{false};
-  std::optional<fiber::RefuseFiberStarts> refuse;
+  std::optional<RefuseFiberStarts> refuse;
   FiberEvent admitted;
   TcpServer server(Listening(), [&](TcpStream&) { ran = true; }, {.admit = [&] {
                      refuse.emplace();
@@ -388,7 +388,7 @@ TEST_P(TcpServerTest, StopWhileConnectionsComeAndGo) {
 }
 
 TEST_P(TcpServerTest, ConnectionsTakeTheGroupsInTurnOrAllRunWhereTheyAreToldTo) {
-  const std::size_t groups = fiber::GetSchedulingGroupCount();
+  const std::size_t groups = GetSchedulingGroupCount();
   for (const bool told : {false, true}) {
     FiberAttributes attributes{.scheduling_group = told ? groups - 1 : kUnspecifiedSchedulingGroup,
                                .scheduling_group_local = true,
@@ -396,7 +396,7 @@ TEST_P(TcpServerTest, ConnectionsTakeTheGroupsInTurnOrAllRunWhereTheyAreToldTo) 
     std::array<std::atomic<int>, 8> in_group{};
     const auto count = [&](TcpStream&) {
       EXPECT_EQ(GetFiberName(), "a connection");
-      ++in_group[fiber::GetCurrentSchedulingGroupIndex()];
+      ++in_group[GetCurrentSchedulingGroupIndex()];
     };
     TcpServer server(Listening(), count, {.connection_fiber = attributes});
     ASSERT_TRUE(server.Start());
@@ -895,10 +895,10 @@ class TcpServerOfAnEndedRuntimeDeathTest : public ::testing::Test {
   static std::unique_ptr<TcpServer> Serve() {
     TcpListener listener;
     if (listener.Listen(SocketAddress::LoopbackIpv4(0))) std::abort();
-    fiber::Options options;
+    RuntimeOptions options;
     options.concurrency_hint = 2;
     options.terminate_timeout = 1ms;
-    fiber::StartRuntime(options);
+    StartRuntime(options);
     static std::atomic<bool> asked{false};
     auto server = std::make_unique<TcpServer>(std::move(listener), [](TcpStream& stream) {
       char byte;
@@ -911,7 +911,7 @@ class TcpServerOfAnEndedRuntimeDeathTest : public ::testing::Test {
       if (client.Connect(server->local_address()) || !client.WriteAll("x").ok()) std::abort();
     }).Join();
     while (!asked) std::this_thread::yield();
-    if (fiber::TerminateRuntime() != 2) std::abort();  // The fiber that accepts, and the handler.
+    if (TerminateRuntime() != 2) std::abort();  // The fiber that accepts, and the handler.
     return server;
   }
 };
@@ -927,7 +927,7 @@ TEST_F(TcpServerOfAnEndedRuntimeDeathTest, TheDestructorSaysSo) {
   EXPECT_DEATH(
       {
         auto server = Serve();
-        fiber::StartRuntime(fiber::Options());
+        StartRuntime(RuntimeOptions());
         server.reset();
       },
       std::string("TcpServer::Stop: ") + kLine);
@@ -944,16 +944,16 @@ TEST_F(TcpServerOfAnEndedRuntimeDeathTest, AStaticOneDoesNotHoldUpTheExit) {
 }
 
 TEST_F(TcpServerOfAnEndedRuntimeDeathTest, OneThatWasStoppedInTimeMayGoAtAnyTime) {
-  fiber::Options options;
+  RuntimeOptions options;
   options.concurrency_hint = 2;
   TcpListener listener;
   ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
-  fiber::StartRuntime(options);
+  StartRuntime(options);
   {
     TcpServer server(std::move(listener), &Echo);
     ASSERT_TRUE(server.Start());
     server.Stop();
-    EXPECT_EQ(fiber::TerminateRuntime(), 0u);
+    EXPECT_EQ(TerminateRuntime(), 0u);
     EXPECT_FALSE(server.HasLostItsRuntime());
     server.Stop();
   }

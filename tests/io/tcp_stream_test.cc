@@ -748,7 +748,7 @@ TEST_P(TcpStreamTest, WhoAlwaysFindsDataLetsOthersRun) {
   });
   // As many as there are workers, so that one of them has to share with the reader.
   std::vector<Fiber> others;
-  for (std::size_t i = 0; i < fiber::GetConcurrencyHint(); ++i) {
+  for (std::size_t i = 0; i < GetConcurrencyHint(); ++i) {
     others.emplace_back([&] {
       for (int turn = 0; turn < 20; ++turn) {
         FiberYield();
@@ -757,7 +757,7 @@ TEST_P(TcpStreamTest, WhoAlwaysFindsDataLetsOthersRun) {
     });
   }
   for (Fiber& other : others) other.Join();
-  EXPECT_EQ(turns, 20 * static_cast<int>(fiber::GetConcurrencyHint()));
+  EXPECT_EQ(turns, 20 * static_cast<int>(GetConcurrencyHint()));
   stop = true;
   pair.server.Close();
   writer.Join();
@@ -816,7 +816,7 @@ TEST_P(TcpStreamTest, AThreadReadsOnWhereAFiberHasReadBefore) {
     writer.Join();
     FillUp(pair.client);
   });
-  ASSERT_EQ(fiber::TerminateRuntime(), 0u);
+  ASSERT_EQ(TerminateRuntime(), 0u);
   std::string buffer(1 << 20, '\0');
   const double cpu_before = CpuSeconds();
   for (std::size_t some = 1; some != 0;) {

@@ -45,7 +45,7 @@ class TestClockIoTest : public ::testing::TestWithParam<Shape> {
     return clock_.Now() - begin;
   }
 
-  fiber::TestClock clock_;
+  TestClock clock_;
   fiber::RuntimeOf runtime_{GetParam()};
 };
 INSTANTIATE_TEST_SUITE_P(Shapes, TestClockIoTest,
@@ -200,8 +200,8 @@ class TestClockLoopIoTest : public ::testing::Test {
   std::chrono::nanoseconds Passed() const { return clock_.Now() - begin_; }
   void Write() { EXPECT_EQ(::write(ends_[1], "x", 1), 1); }
 
-  fiber::TestClock clock_;
-  const fiber::TestClock::TimePoint begin_ = clock_.Now();
+  TestClock clock_;
+  const TestClock::TimePoint begin_ = clock_.Now();
   FiberLoop loop_;
   std::array<int, 2> ends_{-1, -1};
 };

@@ -333,7 +333,7 @@ TEST_P(WaitFdTest, ANumberThatWasClosedBehindOurBackIsAnotherDescriptor) {
 
 // The same where the first was ready, so that its registration stays (RG2). The second is waited for in each group.
 TEST_P(WaitFdTest, ANumberThatWasReadyAndClosedBehindOurBackIsAnotherDescriptor) {
-  for (std::size_t group = 0; group < fiber::GetSchedulingGroupCount(); ++group) {
+  for (std::size_t group = 0; group < GetSchedulingGroupCount(); ++group) {
     const int first = ::eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC);
     InFiber([first] { EXPECT_EQ(WaitFd(first, POLLIN, Soon()).events, POLLIN); });
     ::close(first);

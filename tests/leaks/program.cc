@@ -84,10 +84,10 @@ int main(int argc, char** argv) {
   if (end == "return_beside_parking") std::atexit(&LetItPark);
   if (end == "return_beside_others") std::atexit(&WakeAndStart);
   constexpr int kParked = 50;
-  weft::fiber::Options options;
+  weft::RuntimeOptions options;
   options.concurrency_hint = 2;
   options.terminate_timeout = 100ms;
-  weft::fiber::StartRuntime(options);
+  weft::StartRuntime(options);
 
   // Never destroyed: fibers use them until the process is gone.
   static auto& never = *new weft::FiberLatch(1);
@@ -144,7 +144,7 @@ int main(int argc, char** argv) {
   }
   if (end == "terminate") {
     stop.store(true);
-    return weft::fiber::TerminateRuntime() == kParked + 2 ? 0 : 1;
+    return weft::TerminateRuntime() == kParked + 2 ? 0 : 1;
   }
   return 0;
 }

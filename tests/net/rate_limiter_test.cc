@@ -32,7 +32,7 @@ class RateLimiterTest : public ::testing::TestWithParam<fiber::Shape>, protected
  protected:
   std::chrono::nanoseconds Since() const { return clock_.Now() - begin_; }
 
-  fiber::TestClock clock_;
+  TestClock clock_;
   const FiberClock::time_point begin_ = clock_.Now();
   fiber::RuntimeOf runtime_{GetParam()};
 };
@@ -205,7 +205,7 @@ TEST(RateLimiter, ATurnThatHasPassedDoesNotComeBack) {
 
 // While time stands still there is the burst for all, and no unit more.
 TEST(RateLimiter, ManyThreadsShareTheBurst) {
-  fiber::TestClock clock;
+  TestClock clock;
   const int calls = testing::Scaled(400'000);  // of each thread: they run at the same time for a while
   RateLimiter limiter({.per_second = 1000, .burst = 2 * calls});
   std::atomic<int> taken{0};

@@ -68,8 +68,8 @@ class ResolverTest : public ::testing::TestWithParam<fiber::Shape> {
     Fiber([&] { f(); }).Join();
     std::thread([&] { f(); }).join();
   }
-  static fiber::Options WithOneThreadForFiles(fiber::Shape shape) {
-    fiber::Options options = fiber::OptionsOf(shape);
+  static RuntimeOptions WithOneThreadForFiles(fiber::Shape shape) {
+    RuntimeOptions options = fiber::OptionsOf(shape);
     options.blocking_threads = 1;
     return options;
   }

@@ -39,7 +39,7 @@ class RetryTest : public ::testing::TestWithParam<fiber::Shape>, protected fiber
  protected:
   std::chrono::nanoseconds Since() const { return clock_.Now() - begin_; }
 
-  fiber::TestClock clock_;
+  TestClock clock_;
   const FiberClock::time_point begin_ = clock_.Now();
   fiber::RuntimeOf runtime_{GetParam()};
 };
@@ -540,7 +540,7 @@ TEST_P(RetryTest, APlainThreadMayHedge) {
 TEST_P(RetryTest, AnAttemptThatIsRefusedCostsNothing) {
   InFiber([&] {
     io::RetryBudget budget({.share = 0, .reserve = 1});
-    std::optional<fiber::RefuseFiberStarts> refuse;
+    std::optional<RefuseFiberStarts> refuse;
     std::atomic<int> calls{0};
     EXPECT_EQ(Hedge({.delay = 10ms, .max_attempts = 3, .budget = &budget},
                     [&](std::size_t attempt) {
@@ -554,7 +554,7 @@ TEST_P(RetryTest, AnAttemptThatIsRefusedCostsNothing) {
     EXPECT_EQ(calls, 1);
     EXPECT_EQ(LeftIn(&budget), 1);
     refuse.emplace();
-    EXPECT_THROW(Hedge({}, [&](std::size_t) { ++calls; }), TaskRefused);
+    EXPECT_THROW(Hedge({}, [&](std::size_t) { ++calls; }), FiberNotStarted);
     refuse.reset();
     EXPECT_EQ(calls, 1);
   });

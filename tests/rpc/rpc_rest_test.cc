@@ -200,7 +200,7 @@ TEST_P(RpcRestTest, AClientThatHasSentSomethingIsNotGivenUp) {
       Frame frame;
       {
         while (scene.server->counts().connections != 2 && scene.server->counts().vanished == 0) FiberYield();
-        const fiber::RefuseFiberStarts refuse;
+        const RefuseFiberStarts refuse;
         speaks.Send(RequestBytes(1, "at once"));
         while (scene.server->counts().vanished == 0) FiberYield();
         FiberSleepFor(time * 5 / 2);  // It is asked again.
@@ -308,7 +308,7 @@ TEST_P(RpcRestTest, AClientThatHasSentARequestIsNotIdle) {
       Frame frame;
       {
         while (scene.server->counts().connections != 2 && scene.server->counts().idle == idle) FiberYield();
-        const fiber::RefuseFiberStarts refuse;
+        const RefuseFiberStarts refuse;
         speaks.Send(RequestBytes(1, "at once"));
         EXPECT_TRUE(silent.ReceiveAny(&frame));
         EXPECT_EQ(frame.header.kind, FrameKind::kFarewell);
@@ -480,7 +480,7 @@ TEST_P(RpcRestTest, AStopWaitsForThoseThatRest) {
       scene.server->Stop(0s);
     });
     {
-      const fiber::RefuseFiberStarts refuse;
+      const RefuseFiberStarts refuse;
       begins.Set();
       FiberSleepFor(50ms);  // The deadline is over, and the listener would end what rests.
       EXPECT_EQ(scene.server->counts().connections, 3u);

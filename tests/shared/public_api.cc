@@ -130,8 +130,8 @@ void UseAndUnload(const char* plugin, const char* function) {
 
 // By pairs: a plugin and the function of it that is called.
 int main(int count, char** arguments) {
-  weft::fiber::StartRuntime();
-  Expect(weft::fiber::TryAdmit() == weft::fiber::Admission::kAdmitted, "TryAdmit");
+  weft::StartRuntime();
+  Expect(weft::TryAdmit() == weft::Admission::kAdmitted, "TryAdmit");
   weft::Fiber([&] {
     UsePrimitives();
     UseLocalsAndTimers();
@@ -142,6 +142,6 @@ int main(int count, char** arguments) {
     });
     weft::FiberYield();
   }).Join();
-  Expect(weft::fiber::TerminateRuntime() == 0, "TerminateRuntime");
+  Expect(weft::TerminateRuntime() == 0, "TerminateRuntime");
   return failures;
 }

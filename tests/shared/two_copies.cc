@@ -12,9 +12,9 @@
 
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
-  weft::fiber::StartRuntime();
+  weft::StartRuntime();
   weft::Fiber([] {}).Join();
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
   std::puts("one copy runs");
   std::fflush(stdout);
 

@@ -72,7 +72,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Memory, ::testing::Values(Shape{1, 1}, Shape{2,
 
 TEST_P(Memory, FallsToWithinAFifthOfWhatItWasWithinTenSecondsOfIdling) {
   if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "the sanitizers keep memory of their own";
-  Options options = OptionsOf(GetParam());
+  RuntimeOptions options = OptionsOf(GetParam());
   options.start_timeout = 60s;
   options.terminate_timeout = 60s;
   const RuntimeOf runtime(options);

@@ -30,8 +30,8 @@ constexpr int kFibers = WEFT_ASAN || WEFT_TSAN ? 20'000 : 100'000;
 
 class Overflow : public ::testing::TestWithParam<Shape> {
  protected:
-  static Options SmallQueue() {
-    Options options = OptionsOf(GetParam());
+  static RuntimeOptions SmallQueue() {
+    RuntimeOptions options = OptionsOf(GetParam());
     options.run_queue_size = 16;
     options.start_timeout = 60s;  // Plain threads must be slowed down here, not refused.
     options.terminate_timeout = 60s;
@@ -198,7 +198,7 @@ TEST_P(Overflow, ABatchLargerThanTheQueue) {
 }
 
 TEST(OverflowRefusal, APlainThreadIsRefusedInTheEndAndTheFunctionHasNotRun) {
-  Options options = OptionsOf({1, 1});
+  RuntimeOptions options = OptionsOf({1, 1});
   options.run_queue_size = 16;
   options.start_timeout = 20ms;
   const RuntimeOf runtime(options);
@@ -219,6 +219,12 @@ TEST(OverflowRefusal, APlainThreadIsRefusedInTheEndAndTheFunctionHasNotRun) {
   std::vector<std::function<void()>> batch(5, [shared] { ++*shared; });
   EXPECT_FALSE(BatchStartFiberDetached(std::move(batch)));
   EXPECT_FALSE(Fiber::TryStart({}, [shared] { ++*shared; }).has_value());
+  try {
+    Fiber([shared] { ++*shared; }).Join();
+    ADD_FAILURE() << "it was started";
+  } catch (const FiberNotStarted& refused) {
+    EXPECT_EQ(refused.Why(), StartRefusal::kQueueFull);
+  }
   stop = true;
   busy.Join();
   while (shared.use_count() != 1) std::this_thread::yield();

@@ -175,7 +175,7 @@ TEST(Stealing, WakesWorkersThatSleepAlready) {
 
 // One local fiber at the head of the queue hid all stealable ones behind it.
 TEST(Stealing, GoesPastLocalFibersAtTheHeadOfTheQueue) {
-  Options options = OptionsOf({1, 2});
+  RuntimeOptions options = OptionsOf({1, 2});
   options.work_stealing_ratio = 1;  // A steal is requested for each fiber, not only for the first that waits.
   const RuntimeOf runtime(options);
   Hog hog;
@@ -196,7 +196,7 @@ TEST(Stealing, GoesPastLocalFibersAtTheHeadOfTheQueue) {
 
 // `next_steal += 0` looped for ever.
 TEST(Stealing, RatioZeroIsOffAndDoesNotLoop) {
-  Options options = OptionsOf({1, 2});
+  RuntimeOptions options = OptionsOf({1, 2});
   options.work_stealing_ratio = 0;
   const RuntimeOf runtime(options);
   for (std::size_t group = 0; group < 2; ++group) {
@@ -232,7 +232,7 @@ TEST(Dispatch, IntoAnotherGroupDoesNotMoveTheCaller) {
 
 // Waking a fiber into a full queue spun for ever, or dropped it.
 TEST(FullQueue, WakingAFiberIntoItNeitherSpinsNorLosesIt) {
-  Options options = OptionsOf({1, 1});
+  RuntimeOptions options = OptionsOf({1, 1});
   options.run_queue_size = 16;
   const RuntimeOf runtime(options);
   constexpr int kFibers = 500;
@@ -257,7 +257,7 @@ TEST(FullQueue, WakingAFiberIntoItNeitherSpinsNorLosesIt) {
 
 // On one node without an explicit group size there was one group of 8 to 15 workers, whatever the machine.
 TEST(Planning, OneNodeWithManyCpusGetsAWorkerForEach) {
-  Options options;
+  RuntimeOptions options;
   options.topology = "numa:1 core:64 pu:1";
   const RuntimeOf runtime(options);
   EXPECT_EQ(GetConcurrencyHint(), 64U);
@@ -268,7 +268,7 @@ TEST(Planning, OneNodeWithManyCpusGetsAWorkerForEach) {
 
 // Node ordinals were used for the kernel's ids.
 TEST(Planning, SparseNodeNumbersAreTheKernels) {
-  Options options;
+  RuntimeOptions options;
   options.topology = "numa:2(indexes=3,5) core:8 pu:1";
   const RuntimeOf runtime(options);
   ASSERT_EQ(GetSchedulingGroupCount(), 2U);
@@ -278,7 +278,7 @@ TEST(Planning, SparseNodeNumbersAreTheKernels) {
 
 // `numa_aware: false` meant "detect".
 TEST(Planning, NumaAwareOffIsOff) {
-  Options options;
+  RuntimeOptions options;
   options.topology = "numa:4 core:8 pu:1";
   options.numa_aware = NumaAware::kOff;
   const RuntimeOf runtime(options);
@@ -310,7 +310,7 @@ TEST(End, FibersLeftParkedAreReportedNotForgotten) {
     const std::scoped_lock lock(mutex);
     logged.append(text).append("\n");
   });
-  Options options = OptionsOf({2, 1});
+  RuntimeOptions options = OptionsOf({2, 1});
   options.terminate_timeout = 20ms;
   StartRuntime(options);
   static auto* const never = new FiberEvent;

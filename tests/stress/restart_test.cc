@@ -53,9 +53,9 @@ std::ostream& operator<<(std::ostream& out, const Footprint& footprint) {
              << footprint.mappings << " mappings";
 }
 
-Options RandomOptions(std::mt19937& random) {
+RuntimeOptions RandomOptions(std::mt19937& random) {
   const auto below = [&](int limit) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(limit)); };
-  Options options = OptionsOf({static_cast<int>(1 + below(3)), static_cast<int>(1 + below(3))});
+  RuntimeOptions options = OptionsOf({static_cast<int>(1 + below(3)), static_cast<int>(1 + below(3))});
   options.scheduling_name = below(2) == 0 ? "v1" : "v2";
   options.run_queue_size = std::int64_t{1} << (10 + below(8));
   options.stack_size = 4096 * (8 + below(120));
@@ -115,7 +115,7 @@ TEST(Restart, WithRandomOptionsEachTimeNeedsTheMemoryOfOne) {
 // under AddressSanitizer, which clears its shadow of each stack, an eighth of it.
 TEST(Restart, SixtyFourGroupsWithFibersOfAllStackSizesRunThemAll) {
   if (WEFT_TSAN) GTEST_SKIP() << "ThreadSanitizer has not that many addresses";
-  Options options = OptionsOf({1, 64});
+  RuntimeOptions options = OptionsOf({1, 64});
   const RuntimeOf runtime(options);
   constexpr int kSizes = WEFT_ASAN ? 12 : 17;  // 16 KiB to 1 GiB
   FiberLatch latch(64 * kSizes);

@@ -132,16 +132,16 @@ class Succession {
 class SoakRuntime {
  public:
   explicit SoakRuntime(int workers) {
-    fiber::Options options;
+    RuntimeOptions options;
     options.concurrency_hint = workers;
     options.scheduling_group_size = workers == 6 ? 3 : 0;  // Two groups.
     options.scheduling_name = testing::PolicyUnderTest();
-    fiber::StartRuntime(options);
+    StartRuntime(options);
   }
   ~SoakRuntime() {
     // Each reactor has an epoll, an eventfd and a timerfd; the watchdog has an epoll.
-    const std::size_t of_weft = 3 * fiber::GetSchedulingGroupCount() + 1;
-    EXPECT_EQ(fiber::TerminateRuntime(), 0U);
+    const std::size_t of_weft = 3 * GetSchedulingGroupCount() + 1;
+    EXPECT_EQ(TerminateRuntime(), 0U);
     EXPECT_LE(CountOpenDescriptors(), before_ + of_weft);
   }
   SoakRuntime(const SoakRuntime&) = delete;

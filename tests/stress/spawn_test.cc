@@ -28,8 +28,8 @@ constexpr int kMillion = WEFT_ASAN || WEFT_TSAN ? 50'000 : 1'000'000;
 
 class Spawn : public ::testing::TestWithParam<Shape> {
  protected:
-  static Options Patient() {
-    Options options = OptionsOf(GetParam());
+  static RuntimeOptions Patient() {
+    RuntimeOptions options = OptionsOf(GetParam());
     options.start_timeout = 60s;
     options.terminate_timeout = 60s;
     return options;

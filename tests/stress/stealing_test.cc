@@ -90,7 +90,7 @@ TEST(WorkConservation, AnIdleGroupTakesItsShareOfABatch) {
 }
 
 TEST(WorkConservation, WithRatioZeroEachGroupKeepsItsOwn) {
-  Options options = OptionsOf({1, 2});
+  RuntimeOptions options = OptionsOf({1, 2});
   options.work_stealing_ratio = 0;
   const RuntimeOf runtime(options);
   EXPECT_EQ(RunInGroupZero(2, 500), (std::vector<int>{500, 0}));
@@ -100,7 +100,7 @@ class StealingStress : public ::testing::TestWithParam<Shape> {};
 INSTANTIATE_TEST_SUITE_P(Shapes, StealingStress, ::testing::Values(Shape{1, 2}, Shape{2, 3}, Shape{1, 8}), &NameOf);
 
 TEST_P(StealingStress, EveryFiberFinishesOnceAndWhatIsStolenInWasStolenOut) {
-  Options options = OptionsOf(GetParam());
+  RuntimeOptions options = OptionsOf(GetParam());
   options.work_stealing_ratio = 1;
   const RuntimeOf runtime(options);
   constexpr int kFibers = 20'000;

@@ -128,7 +128,7 @@ void Storm::RunTask(int depth) {
         break;
     }
   } catch (const TaskCancelled&) {
-  } catch (const TaskRefused&) {
+  } catch (const FiberNotStarted&) {
   }
 }
 

@@ -46,9 +46,9 @@ long ThrowOverASuspension(weft::FiberSemaphore* turn) {
 }  // namespace
 
 int main() {
-  weft::fiber::Options options;
+  weft::RuntimeOptions options;
   options.concurrency_hint = 3;
-  weft::fiber::StartRuntime(options);
+  weft::StartRuntime(options);
   weft::FiberSemaphore turn(0);
   std::array<long, kFibers> sums{};
   for (int round = 0; round < kRounds; ++round) {
@@ -58,7 +58,7 @@ int main() {
     }
     for (weft::Fiber& fiber : fibers) fiber.Join();
   }
-  const bool none_left = weft::fiber::TerminateRuntime() == 0;
+  const bool none_left = weft::TerminateRuntime() == 0;
   long wrong = 0;
   for (const long sum : sums) wrong += sum == kRounds * 3000L * (0 + 1 + 2) ? 0 : 1;
   std::printf("%ld of %d fibers summed wrongly\n", wrong, kFibers);

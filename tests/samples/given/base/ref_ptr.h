@@ -1,8 +1,0 @@
-// Copyright 2026 The Weft Authors.
-// SPDX-License-Identifier: Apache-2.0
-
-// What the samples of the header of this name use: see ../../compile_samples.py.
-
-using weft::base::MakeRefCounted;
-using weft::base::RefCounted;
-using weft::base::RefPtr;
