@@ -23,7 +23,7 @@ TEST_F(UsingDirective, NamesAreNotAmbiguous) {
   testing::Test::RecordProperty("posix", "names");
   timer_t timer = nullptr;
   EXPECT_EQ(timer, nullptr);
-  void (*flush)() = sync;  // POSIX's, of <unistd.h>.
+  void (*flush)() = sync;  // POSIX's, of <unistd.h>. So the namespace of folder sync is called synchronization.
   EXPECT_NE(flush, nullptr);
   RunAsFiber([] { FiberYield(); });
   io::TcpStream stream;
