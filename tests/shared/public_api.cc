@@ -8,13 +8,18 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "weft/fiber/slice_limits.h"
 #include "weft/io/file.h"
+#include "weft/io/run.h"
 #include "weft/net/resolver.h"
+#include "weft/net/retry.h"
+#include "weft/scheduling_group/scheduling_policy.h"
 #include "weft/weft.h"
 
 namespace {
@@ -129,6 +134,22 @@ void UseAndUnload(const char* plugin, const char* function) {
 }  // namespace
 
 // By pairs: a plugin and the function of it that is called.
+// What templates and inline functions call.
+void UseTemplates() {
+  Expect(weft::Retry({.max_attempts = 2}, [] { return 1; }) == 1, "Retry");
+  Expect(weft::Hedge({.delay = 1h, .max_attempts = 2}, [](std::size_t) { return 2; }) == 2, "Hedge");
+  weft::SetSliceErrorHook([](const weft::LongSlice&) {});
+  Expect(!weft::SchedulingPolicyNames().empty(), "SchedulingPolicyNames");
+}
+
+int RunAgain() {
+  std::string name = "public_api";
+  char* arguments[] = {name.data(), nullptr};
+  int count = 1;
+  char** values = arguments;
+  return weft::Run(count, values, [] { return failures; });
+}
+
 int main(int count, char** arguments) {
   weft::StartRuntime();
   Expect(weft::TryAdmit() == weft::Admission::kAdmitted, "TryAdmit");
@@ -136,6 +157,7 @@ int main(int count, char** arguments) {
     UsePrimitives();
     UseLocalsAndTimers();
     UseIo();
+    UseTemplates();
     const auto context = weft::FiberExecutionContext::Create();
     context->Execute([&] {
       for (int i = 1; i + 1 < count; i += 2) UseAndUnload(arguments[i], arguments[i + 1]);
@@ -143,5 +165,5 @@ int main(int count, char** arguments) {
     weft::FiberYield();
   }).Join();
   Expect(weft::TerminateRuntime() == 0, "TerminateRuntime");
-  return failures;
+  return RunAgain();
 }
