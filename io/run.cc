@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <exception>
+#include <optional>
 
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
@@ -159,10 +160,16 @@ int Run(int& argc, char**& argv, int (*body)(void* f, EndSignal& end), void* f, 
   StartRuntime();
   Main main(body, f, cancels);
   int status = 0;
-  Fiber runner({.name = "main"}, [&] {
+  std::optional<Fiber> runner = Fiber::TryStart({.name = "main"}, [&] {
     status = main.Call();
     ends.TellEnd();
   });
+  if (!runner) {
+    WEFT_LOG(ERROR, "Run: the main fiber could not be started: its start was refused, as that of a fiber may be");
+    ends.Unblock();
+    static_cast<void>(TerminateRuntime());
+    return 1;
+  }
   bool asked_to_end = false;
   while (const int signal = ends.Next()) {
     if (asked_to_end) continue;  // A second SIGTERM.
@@ -170,7 +177,7 @@ int Run(int& argc, char**& argv, int (*body)(void* f, EndSignal& end), void* f, 
     ends.UnblockInterrupt();
     main.Raise(signal);
   }
-  runner.Join();
+  runner->Join();
   if (!asked_to_end) ends.Unblock();
   const std::size_t unfinished = TerminateRuntime();
   return status == 0 && unfinished != 0 ? 1 : status;

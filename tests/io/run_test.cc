@@ -23,6 +23,7 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/runtime.h"
+#include "weft/fiber/start/run_as_fiber.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/select.h"
@@ -259,6 +260,19 @@ TEST(Run, FibersThatHaveNotFinishedAreAFailure) {
   };
   EXPECT_EQ(leave(0), 1);
   EXPECT_EQ(leave(7), 7);
+}
+
+TEST(Run, AMainFiberThatIsRefusedIsAFailure) {
+  EXPECT_EQ(EndOf([] {
+              CommandLine line;
+              {
+                const RefuseFiberStarts refuse;
+                if (weft::Run(line.argc, line.argv, [] {}) != 1) return 2;
+              }
+              if (IsRuntimeRunning()) return 3;
+              return weft::Run(line.argc, line.argv, [] { return 7; });
+            }),
+            7);
 }
 
 TEST(Run, CanBeCalledAgain) {
