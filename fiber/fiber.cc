@@ -64,8 +64,9 @@ void CheckNotBeingJoined(const char* function, const std::atomic<bool>& being_jo
 }  // namespace
 
 Fiber::~Fiber() {
-  WEFT_CHECK(state_ == nullptr, "Fiber::~Fiber: ", Describe(*state_),
-             " is still joinable: call Join() or Detach() first");
+  WEFT_CHECK(
+      state_ == nullptr, "Fiber::~Fiber: ", Describe(*state_), " is still joinable: call Join() or Detach() first",
+      std::uncaught_exceptions() == 0 ? "" : " (an exception is leaving its block: FiberNotStarted of another?)");
 }
 
 Fiber::Fiber(Fiber&& other) noexcept {

@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "weft/examples/priority_policy/priority_policy.h"
-#include "weft/scheduling_group/policy_registry.h"
+#include "weft/scheduling_group/scheduling_policy.h"
 #include "weft/weft.h"
 
 using namespace std::chrono_literals;
@@ -47,13 +47,13 @@ constexpr const char* kPolicies[] = {"v1", "priority"};
 // Calls f() while a runtime of one group runs under the policy. Its fibers have ended when f() returns.
 template <class F>
 void Under(const std::string& policy, int workers, F&& f) {
-  weft::fiber::Options options;
+  weft::RuntimeOptions options;
   options.scheduling_name = policy;
   options.concurrency_hint = workers;
-  options.numa_aware = weft::fiber::NumaAware::kOff;
-  weft::fiber::StartRuntime(options);
+  options.numa_aware = weft::NumaAware::kOff;
+  weft::StartRuntime(options);
   f();
-  weft::fiber::TerminateRuntime();
+  weft::TerminateRuntime();
 }
 
 // A scope refuses a child only when there is no memory for it: the queue has room.

@@ -274,6 +274,18 @@ TEST_F(FiberMisuseDeathTest, ARefusalThatNobodyCatchesNamesTheFiberAndTheReason)
                "fiber 'culprit' .*: weft::FiberNotStarted: the start of fiber 'unwanted' was refused: the runtime has");
 }
 
+TEST_F(FiberMisuseDeathTest, ARefusalBesideAJoinableFiberSaysSo) {
+  EXPECT_DEATH(InFiber([] {
+                 try {
+                   const Fiber first([] {});
+                   const RefuseFiberStarts refuse;
+                   const Fiber second([] {});
+                 } catch (const FiberNotStarted&) {
+                 }
+               }),
+               "Fiber::~Fiber: .* is still joinable: .*an exception is leaving its block");
+}
+
 TEST_F(FiberMisuseDeathTest, AnEmptyFunction) {
   EXPECT_DEATH(WithRuntime([] { Fiber(std::function<void()>()).Join(); }), "Fiber: the function to run is empty");
   EXPECT_DEATH(WithRuntime([] { static_cast<void>(StartFiberDetached(base::UniqueFunction<void()>())); }),
