@@ -40,6 +40,7 @@
 #include "weft/sync/fiber_mutex.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/timer/fiber_timer.h"
+#include "weft/timer/worker/timer_worker.h"
 
 namespace weft::fiber {
 namespace {
@@ -611,6 +612,7 @@ TEST_P(LeftThreadsTest, OneThatWasLeftBehindMayCallAnything) {
     std::atomic<bool> started_in_group{false};
     std::atomic<bool> dispatched{false};
     std::atomic<std::size_t> groups{1};
+    std::atomic<bool> has_timers{true};
     FiberEvent woken;
     std::atomic<int> ran{0};
   };
@@ -620,6 +622,8 @@ TEST_P(LeftThreadsTest, OneThatWasLeftBehindMayCallAnything) {
   ASSERT_TRUE(StartFiberDetached([&] {
     pipe.Block();
     seen.groups = GetSchedulingGroupCount();
+    // The timers of the next runtime's group of that number ended its sleep.
+    seen.has_timers = timer::TimerWorker::Of(scheduling_group::CurrentGroup()) != nullptr;
     seen.started = StartFiberDetached([&] { ++seen.ran; });
     seen.started_in_group = StartFiberDetached({.scheduling_group = 0}, [&] { ++seen.ran; });
     seen.woken.Set();
@@ -640,6 +644,7 @@ TEST_P(LeftThreadsTest, OneThatWasLeftBehindMayCallAnything) {
   EXPECT_FALSE(seen.started_in_group);
   EXPECT_FALSE(seen.dispatched);
   EXPECT_EQ(seen.groups, 0U);
+  EXPECT_FALSE(seen.has_timers);
   EXPECT_EQ(seen.ran, 0);
 }
 

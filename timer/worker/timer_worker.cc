@@ -17,6 +17,7 @@
 
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
+#include "weft/base/thread/cpu.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/numa/memory/affinity.h"
 #include "weft/scheduling_group/fiber/park.h"
@@ -190,6 +191,8 @@ WEFT_COLD void TimerWorker::ComplainOfStop(std::chrono::milliseconds waited) {
 }
 
 TimerWorker* TimerWorker::Of(const scheduling_group::SchedulingGroup* group) noexcept {
+  // A thread that was left behind may still be in a group that has ended; its number is that of another group then.
+  if (WEFT_UNLIKELY(group->stopping())) return nullptr;
   // acquire: the object. Pairs with the release in the constructor.
   return by_group[static_cast<unsigned>(group->id()) % ShardSet::kMaxGroups].load(std::memory_order_acquire);
 }

@@ -117,7 +117,7 @@ class TimerWorker {
   void Retire();
 
   // The timers of this group; of the calling worker's group, or for other threads of some group. nullptr: there is
-  // none. Any thread; valid while the runtime runs.
+  // none, or the group stops. Any thread; valid while the runtime runs.
   static TimerWorker* Of(const scheduling_group::SchedulingGroup* group) noexcept;
   static TimerWorker* ForCaller() noexcept;
 
