@@ -806,36 +806,65 @@ void WaitInScope(Monitor* monitor) {
   LeaveScope(CurrentFiber(), &monitor->scope);
 }
 
+// `notify`: notify_one or notify_all.
+void NotifyBesideACancellation(const char* name, void (FiberConditionVariable::*notify)()) {
+  Explore({.name = name, .preemptions = 2, .weak_choices = 0}, [=](model::Scenario& scenario, FiberWorld& world) {
+    auto* monitor = scenario.New<Monitor>("monitor");
+    world.Fiber("cancelled", Timers::kNo, [=] { WaitInScope(monitor); });
+    world.Fiber("patient", Timers::kNo, [=] { monitor->AwaitAndTake(); });
+    world.Fiber("notifier", Timers::kNo, [=] {
+      const std::scoped_lock lock(monitor->mutex);
+      monitor->value.Write(1);
+      monitor->Touch();
+      (monitor->changed.*notify)();
+    });
+    world.Thread("canceller", [=] { Cancel(&monitor->scope); });
+  });
+}
+
 TEST(CancelModel, ACancelledWaiterTakesNobodysNotification) {
-  Explore({.name = "condition variable: cancelled", .preemptions = 2, .weak_choices = 0},
-          [](model::Scenario& scenario, FiberWorld& world) {
-            auto* monitor = scenario.New<Monitor>("monitor");
-            world.Fiber("cancelled", Timers::kNo, [=] { WaitInScope(monitor); });
-            world.Fiber("patient", Timers::kNo, [=] { monitor->AwaitAndTake(); });
-            world.Fiber("notifier", Timers::kNo, [=] {
-              const std::scoped_lock lock(monitor->mutex);
-              monitor->value.Write(1);
-              monitor->Touch();
-              monitor->changed.notify_one();
-            });
-            world.Thread("canceller", [=] { Cancel(&monitor->scope); });
-          });
+  NotifyBesideACancellation("condition variable: cancelled", &FiberConditionVariable::notify_one);
 }
 
 TEST(CancelModel, ACancelledWaiterIsHandedOnWithTheOthers) {
-  Explore({.name = "condition variable: notify_all, cancelled", .preemptions = 2, .weak_choices = 0},
-          [](model::Scenario& scenario, FiberWorld& world) {
-            auto* monitor = scenario.New<Monitor>("monitor");
-            world.Fiber("cancelled", Timers::kNo, [=] { WaitInScope(monitor); });
-            world.Fiber("patient", Timers::kNo, [=] { monitor->AwaitAndTake(); });
-            world.Fiber("notifier", Timers::kNo, [=] {
-              const std::scoped_lock lock(monitor->mutex);
-              monitor->value.Write(1);
-              monitor->Touch();
-              monitor->changed.notify_all();
+  NotifyBesideACancellation("condition variable: notify_all, cancelled", &FiberConditionVariable::notify_all);
+}
+
+// A hook that runs after the wait's own look changes the fiber's bits, and so may hide the canceller's mark from it.
+TEST(CancelModel, ACancellationReachesAWaitWhoseYieldHookUsesScopes) {
+  using Hook = void (*)(FiberEntity*);
+  const Hook hooks[] = {
+      [](FiberEntity* self) { SetDeadline(self, self->innermost_scope(), kSoon); },
+      [](FiberEntity* self) { SetCoversOwner(self, self->innermost_scope(), true); },
+      [](FiberEntity* self) {
+        auto* shield = new CancelNode;
+        shield->shielded = true;
+        EnterScope(self, shield);
+        LeaveScope(self, shield);
+      },
+      [](FiberEntity* self) {
+        auto* cancelled = new CancelNode;
+        Cancel(cancelled);
+        EnterScope(self, cancelled);
+        LeaveScope(self, cancelled);
+      },
+  };
+  for (const Hook hook : hooks) {
+    Explore({.name = "cancel: yield hook", .preemptions = 2, .weak_choices = 1},
+            [=](model::Scenario& scenario, FiberWorld& world) {
+              auto* monitor = scenario.New<Monitor>("monitor");
+              world.Fiber("fiber", Timers::kNo, [=] {
+                EnterScope(CurrentFiber(), &monitor->scope);
+                {
+                  std::unique_lock lock(monitor->mutex);
+                  CurrentFiber()->yield_hook = hook;
+                  MODEL_CHECK(!WaitOnce(monitor, &lock), "nobody else ends it");
+                }
+                LeaveScope(CurrentFiber(), &monitor->scope);
+              });
+              world.Thread("canceller", [=] { Cancel(&monitor->scope); });
             });
-            world.Thread("canceller", [=] { Cancel(&monitor->scope); });
-          });
+  }
 }
 
 // Nobody else: the notification reaches it, or is left over; the canceller is not missed.

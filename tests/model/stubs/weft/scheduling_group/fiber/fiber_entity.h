@@ -65,6 +65,7 @@ class FiberEntity {
     cancel_word.Unlock(0);
   }
   void set_exit_owner(FiberOwner* owner) noexcept { exit_owner = owner; }
+  void (*yield_hook)(FiberEntity* self) = nullptr;  // for its next park
   FiberOwner* exit_owner = nullptr;
   model::Parker parker;
 

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstddef>
+#include <utility>
 
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/tests/testing/interleave.h"
@@ -29,8 +30,16 @@ inline FiberEntity* CurrentWorker() noexcept { return CurrentFiber(); }
 inline unsigned UnwindingDepth() noexcept { return 0; }
 inline bool IsUnwinding() noexcept { return false; }
 inline void PrepareToPark(FiberEntity*) noexcept {}
-inline void ParkPrepared(FiberEntity* self) noexcept { self->parker.Park(); }
+// As a worker does before a fiber leaves its stack.
+inline void RunYieldHook(FiberEntity* self) noexcept {
+  if (auto* const hook = std::exchange(self->yield_hook, nullptr)) hook(self);
+}
+inline void ParkPrepared(FiberEntity* self) noexcept {
+  RunYieldHook(self);
+  self->parker.Park();
+}
 inline void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) noexcept {
+  RunYieldHook(self);
   if (publish(argument)) self->parker.Park();
 }
 inline void Unpark(FiberEntity* fiber) noexcept {
