@@ -225,8 +225,8 @@ class FiberLoop {
   }
   bool RunUntil(FiberEvent& event, Deadline deadline = {});
 
-  // Any thread: the loop looks at RunUntil()'s predicate; if it is out, the descriptor becomes readable. So look at
-  // what was set for the loop after RunReady().
+  // Any thread. Makes the loop look at RunUntil()'s predicate; if the loop is out, it makes the descriptor readable.
+  // Whoever set something for the loop calls it then; the loop's owner looks at that after RunReady().
   void Wake();
 
   // --- Any thread ---

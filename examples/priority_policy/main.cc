@@ -6,7 +6,7 @@
 //   Boost.Fiber                                         here
 //   a fiber_properties with a priority                  FiberAttributes::priority
 //   an algo::algorithm_with_properties<>                a SchedulingPolicy: priority_policy.h
-//   use_scheduling_algorithm<>() in each thread         RegisterSchedulingPolicy(), Options::scheduling_name
+//   use_scheduling_algorithm<>() in each thread         RegisterSchedulingPolicy(), RuntimeOptions::scheduling_name
 //
 // Three things are tried, under v1, which ignores priorities, and under the policy:
 //

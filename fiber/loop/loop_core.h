@@ -1,7 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// LoopCore: what is under a FiberLoop: a loop group, its worker and its timers, and how the owner's thread runs them.
+// LoopCore: the implementation of FiberLoop. It has a loop group, that group's worker and timers, and runs them on the
+// owner's thread.
 //
 //     out  --Begin-->  in: timers, poller, fibers, again and again  --End-->  out
 //                      |                                            ^
