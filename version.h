@@ -8,6 +8,7 @@
 #ifndef WEFT_VERSION_H_
 #define WEFT_VERSION_H_
 
+// The three numbers of the version.
 #define WEFT_VERSION_MAJOR 0
 #define WEFT_VERSION_MINOR 1
 #define WEFT_VERSION_PATCH 0
@@ -19,6 +20,7 @@
 #define WEFT_VERSION                    \
   WEFT_VERSION_TEXT(WEFT_VERSION_MAJOR) \
   "." WEFT_VERSION_TEXT(WEFT_VERSION_MINOR) "." WEFT_VERSION_TEXT(WEFT_VERSION_PATCH)
+// For WEFT_VERSION.
 #define WEFT_VERSION_TEXT(number) WEFT_VERSION_QUOTE(number)
 #define WEFT_VERSION_QUOTE(number) #number
 

@@ -45,16 +45,19 @@ namespace weft {
 
 class Deadline {
  public:
+  // The clock that a Deadline is kept by, also in FiberClock's time points.
   using TimePoint = std::chrono::steady_clock::time_point;
 
   // None.
   constexpr Deadline() noexcept : when_(TimePoint::max()) {}
   static constexpr Deadline None() noexcept { return Deadline(); }
 
+  // `from_now` after the present, by FiberClock; 0 or below, or NaN: expired. Reads the clock if it is above 0.
   template <class Rep, class Period>
   Deadline(std::chrono::duration<Rep, Period> from_now) noexcept  // NOLINT: implicit.
       : when_(FromNow(base::SaturatingNanoseconds(from_now))) {}
 
+  // At `at`, of any clock. Another clock than steady_clock is read now, and converted once.
   template <class Clock, class Duration, class = decltype(Clock::now())>
   constexpr Deadline(std::chrono::time_point<Clock, Duration> at) noexcept : when_(OnSteadyClock(at)) {}  // NOLINT
 
@@ -66,6 +69,7 @@ class Deadline {
     return Deadline(Later(now, by));
   }
 
+  // Whether it never expires.
   constexpr bool is_none() const noexcept { return when_ == TimePoint::max(); }
 
   // Whether it has passed, at `now` or at present.

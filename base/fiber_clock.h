@@ -38,12 +38,15 @@ inline bool HasTestTime() noexcept { return WEFT_UNLIKELY(test_time_ns.load(std:
 
 class FiberClock {
  public:
+  // The types of std::chrono::steady_clock, so that both clocks' time points mix.
   using duration = std::chrono::steady_clock::duration;
   using rep = duration::rep;
   using period = duration::period;
   using time_point = std::chrono::steady_clock::time_point;
+  // It never goes back, also under a test clock.
   static constexpr bool is_steady = true;
 
+  // The present. Any thread and any fiber; never switches.
   static time_point now() noexcept {
     const std::int64_t test_time = base::test_time_ns.load(std::memory_order_relaxed);
     if (WEFT_LIKELY(test_time == 0)) return std::chrono::steady_clock::now();

@@ -25,6 +25,7 @@
 
 namespace weft::base {
 
+// How bad a line is. kFatal: the process ends after it.
 enum class LogSeverity { kInfo, kWarning, kError, kFatal };
 
 // `file` and `line`: the place in Weft's source; `file` stays valid. `text` has no newline at its end, and is gone when

@@ -59,6 +59,7 @@ class NoncontiguousBuffer {
     using pointer = const std::string_view*;
     using reference = const std::string_view&;
 
+    // To be assigned to.
     Iterator() = default;
     reference operator*() const noexcept { return at_->bytes; }
     pointer operator->() const noexcept { return &at_->bytes; }
@@ -85,8 +86,10 @@ class NoncontiguousBuffer {
     const base::BufferSegment* at_ = nullptr;
   };
 
+  // What Find() says when it finds nothing.
   static constexpr std::size_t npos = static_cast<std::size_t>(-1);  // NOLINT(readability-identifier-naming)
 
+  // Empty: no block, nothing allocated.
   NoncontiguousBuffer() = default;
   // A copy of the bytes.
   explicit NoncontiguousBuffer(std::string_view bytes) { AppendCopy(bytes); }
@@ -111,8 +114,11 @@ class NoncontiguousBuffer {
     return *this;
   }
 
+  // How many bytes there are, in all blocks.
   std::size_t ByteSize() const noexcept { return byte_size_; }
+  // Whether there are none.
   bool Empty() const noexcept { return byte_size_ == 0; }
+  // Gives up all blocks, the tail included. Skip(ByteSize()) keeps the tail.
   void Clear() noexcept {
     segments_.clear();
     byte_size_ = 0;
@@ -127,6 +133,7 @@ class NoncontiguousBuffer {
   void Append(std::string text);
   // Takes over `data`, which new[] has allocated, and which delete[] frees. Not for copies: that is AppendCopy().
   void Append(char* data, std::size_t size);
+  // Copies the bytes to the end: into the tail if there is room, else into a new block.
   void AppendCopy(std::string_view bytes);
   void AppendCopy(const void* data, std::size_t size) { AppendCopy({static_cast<const char*>(data), size}); }
   // Memory of others, which stays as it is until `deleter(data)` is called: once, by the thread that drops the last of
@@ -161,6 +168,7 @@ class NoncontiguousBuffer {
     if (size <= FirstContiguous().size()) return FirstContiguous().substr(0, size);
     return MakeContiguous(size);
   }
+  // The first block, and the end of the blocks.
   Iterator begin() const noexcept { return Iterator(segments_.begin()); }
   Iterator end() const noexcept { return Iterator(segments_.end()); }
   // All blocks; good until the buffer is changed.
@@ -174,9 +182,11 @@ class NoncontiguousBuffer {
 
   // Where `bytes` first begin, not before `from`; npos: nowhere.
   std::size_t Find(std::string_view bytes, std::size_t from = 0) const noexcept;
+  // Whether it begins with `bytes`.
   bool StartsWith(std::string_view bytes) const noexcept {
     return bytes.size() <= byte_size_ && MatchesAt(begin(), 0, bytes);
   }
+  // Whether the bytes are the same, however they are cut into blocks.
   friend bool operator==(const NoncontiguousBuffer& a, std::string_view b) noexcept {
     return a.byte_size_ == b.size() && a.StartsWith(b);
   }
@@ -227,6 +237,7 @@ class NoncontiguousBuffer {
 //     NoncontiguousBuffer encoded = builder.Take();
 class NoncontiguousBufferBuilder {
  public:
+  // For any number of bytes.
   NoncontiguousBufferBuilder() = default;
   // `expected`: how many bytes will come; so the blocks fit.
   explicit NoncontiguousBufferBuilder(std::size_t expected) : expected_(expected) {}
@@ -238,6 +249,7 @@ class NoncontiguousBufferBuilder {
     WEFT_CHECK(size <= pending_, "NoncontiguousBufferBuilder::BackUp: ", size, " bytes of ", pending_);
     pending_ -= size;
   }
+  // Behind what was written: the bytes are copied, those of a buffer shared.
   void Append(std::string_view bytes) {
     Settle();
     buffer_.AppendCopy(bytes);
@@ -246,6 +258,7 @@ class NoncontiguousBufferBuilder {
     Settle();
     buffer_.Append(std::move(bytes));
   }
+  // How many bytes were written so far; those of the last Next() count in full until BackUp().
   std::size_t ByteSize() const noexcept { return buffer_.ByteSize() + pending_; }
   // What was written. The builder begins anew.
   [[nodiscard]] NoncontiguousBuffer Take() {

@@ -23,18 +23,22 @@
 
 namespace weft::base {
 
+// Base of T, as `struct T : RefCounted<T>`: holds the count. T is deleted with the last reference, by whichever thread
+// gives it up.
 template <class T>
 class RefCounted {
  public:
   RefCounted(const RefCounted&) = delete;
   RefCounted& operator=(const RefCounted&) = delete;
 
+  // One reference more. The caller holds one already.
   void AddRef() const noexcept {
     // relaxed: the caller holds a reference, so the object is visible to it; the count carries nothing else.
     const std::uint32_t before = count_.fetch_add(1, std::memory_order_relaxed);
     WEFT_DCHECK(before != 0, "a reference to a destroyed object");
   }
 
+  // One reference less: the caller's. Deletes the object with the last one, in this call.
   void Release() const noexcept {
     // acq_rel: release publishes what this owner did, acquire (for the last one) sees what all others did (RP2).
     const std::uint32_t before = count_.fetch_sub(1, std::memory_order_acq_rel);
@@ -59,6 +63,7 @@ class RefCounted {
 template <class T>
 class RefPtr {
  public:
+  // Null.
   constexpr RefPtr() = default;
   constexpr RefPtr(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): as std::shared_ptr.
 
@@ -75,6 +80,7 @@ class RefPtr {
 
   RefPtr(const RefPtr& other) noexcept : RefPtr(other.object_) {}
   RefPtr(RefPtr&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  // Shares or takes over the other's object, and gives up its own.
   RefPtr& operator=(RefPtr other) noexcept {
     std::swap(object_, other.object_);
     return *this;
@@ -83,10 +89,13 @@ class RefPtr {
     if (object_ != nullptr) object_->Release();
   }
 
+  // The object, which this still owns; nullptr: there is none.
   T* Get() const noexcept { return object_; }
   T& operator*() const noexcept { return *object_; }
   T* operator->() const noexcept { return object_; }
+  // Whether there is an object.
   explicit operator bool() const noexcept { return object_ != nullptr; }
+  // Gives up the reference, and is null.
   void Reset() noexcept { *this = RefPtr(); }
 
   // 0 without an object.
@@ -102,6 +111,7 @@ class RefPtr {
   T* object_ = nullptr;
 };
 
+// A new T(args...), with one reference.
 template <class T, class... Args>
 RefPtr<T> MakeRefCounted(Args&&... args) {
   return RefPtr<T>::Adopt(new T(std::forward<Args>(args)...));

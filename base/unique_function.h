@@ -18,6 +18,7 @@
 
 namespace weft::base {
 
+// Whether an F can be compared with nullptr.
 template <class F>
 concept ComparableWithNull = requires(const F& f) {
   f == nullptr;
@@ -36,11 +37,15 @@ class UniqueFunction;
 template <class R, class... Args>
 class UniqueFunction<R(Args...)> {
  public:
+  // Larger callables, in bytes, go to the heap.
   static constexpr std::size_t kInlineSize = 48;
 
+  // Empty.
   UniqueFunction() = default;
   UniqueFunction(std::nullptr_t) {}  // NOLINT(google-explicit-constructor): as std::function.
 
+  // Holds `f`, moved or copied into it; allocates if f does not fit into kInlineSize bytes. Empty if f is a null
+  // pointer or an empty std::function.
   template <class F, class D = std::decay_t<F>,
             class = std::enable_if_t<!std::is_same_v<D, UniqueFunction> && std::is_invocable_r_v<R, D&, Args...>>>
   UniqueFunction(F&& f) {  // NOLINT(google-explicit-constructor): as std::function.
@@ -58,6 +63,7 @@ class UniqueFunction<R(Args...)> {
   }
 
   UniqueFunction(UniqueFunction&& other) noexcept { TakeFrom(other); }
+  // Destroys what it holds, and takes what the other one has.
   UniqueFunction& operator=(UniqueFunction&& other) noexcept {
     if (this != &other) {
       Reset();
@@ -65,15 +71,18 @@ class UniqueFunction<R(Args...)> {
     }
     return *this;
   }
+  // Destroys what it holds, and is empty.
   UniqueFunction& operator=(std::nullptr_t) noexcept {
     Reset();
     return *this;
   }
   ~UniqueFunction() { Reset(); }
 
+  // Whether it holds something that can be called.
   explicit operator bool() const noexcept { return invoke_ != nullptr; }
   friend bool operator==(const UniqueFunction& f, std::nullptr_t) noexcept { return !f; }
 
+  // Calls what it holds, which stays and can be called again. Empty: a check failure.
   R operator()(Args... args) {
     WEFT_CHECK(invoke_ != nullptr, "an empty UniqueFunction was called");
     return invoke_(storage_, std::forward<Args>(args)...);

@@ -14,6 +14,7 @@
 #include "weft/context/switch/context.h"
 
 #undef errno
+// The errno of the calling fiber or thread; each use finds it anew.
 #define errno (::weft::context::ThisThreadErrno())
 
 #endif  // WEFT_CONTEXT_SWITCH_SAFE_ERRNO_H_

@@ -48,6 +48,7 @@ namespace weft {
 
 class BackgroundTasks {
  public:
+  // No tasks; Start() begins some.
   BackgroundTasks() = default;
   // Closes, and waits for the tasks.
   ~BackgroundTasks();

@@ -213,6 +213,7 @@ auto CollectAll(Range&& callables) {
   }
 }
 
+// The functions one by one, of any types: a tuple of what they return, std::monostate for nothing.
 template <class... Fs>
 requires(std::invocable<Fs&>&&...) std::tuple<fiber::detail::KeptOf<std::invoke_result_t<Fs&>>...> CollectAll(
     Fs&&... functions) {

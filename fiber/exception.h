@@ -33,8 +33,10 @@ class ExceptionBase : public std::exception {
   // The code of an exception that has none.
   static constexpr int kNoCode = -1;
 
+  // Its text.
   const char* what() const noexcept override = 0;
 
+  // A code of the program's own, kNoCode until it is set.
   void SetExceptionCode(int code) noexcept { ret_code_ = code; }
   int GetExceptionCode() const noexcept { return ret_code_; }
 
@@ -45,7 +47,9 @@ class ExceptionBase : public std::exception {
 // A text and a code.
 class CommonException : public ExceptionBase {
  public:
+  // The text is copied.
   explicit CommonException(const char* message, int code = kNoCode) : message_(message) { ret_code_ = code; }
+  // The text.
   const char* what() const noexcept override { return message_.c_str(); }
 
  private:
@@ -55,6 +59,7 @@ class CommonException : public ExceptionBase {
 // A Promise went away before it was given a value or an exception.
 class BrokenPromise : public CommonException {
  public:
+  // With a fixed text.
   BrokenPromise() : CommonException("Broken promise") {}
 };
 
@@ -63,6 +68,7 @@ class Exception final {
   // None.
   Exception() noexcept = default;
 
+  // Shares the exception, and does not copy it; nullptr: none.
   Exception(std::exception_ptr exception) noexcept : exception_(std::move(exception)) {}  // NOLINT: implicit.
 
   // A copy of `exception`. One that is no std::exception comes by std::make_exception_ptr().
@@ -70,8 +76,10 @@ class Exception final {
   requires(std::derived_from<std::remove_cvref_t<E>, std::exception>) Exception(E&& exception)  // NOLINT: implicit.
       : exception_(std::make_exception_ptr(std::forward<E>(exception))) {}
 
+  // Whether there is one.
   explicit operator bool() const noexcept { return exception_ != nullptr; }
 
+  // For std::rethrow_exception(); nullptr: none.
   const std::exception_ptr& ptr() const noexcept { return exception_; }
   operator std::exception_ptr() const noexcept { return exception_; }  // NOLINT: implicit.
 

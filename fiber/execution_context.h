@@ -53,6 +53,7 @@ class FiberExecutionLocal;
 
 class FiberExecutionContext : public RefCounted<FiberExecutionContext> {
  public:
+  // A new context, without values.
   static RefPtr<FiberExecutionContext> Create();
 
   // A reference to the current context; null if there is none.
@@ -74,6 +75,7 @@ class FiberExecutionContext : public RefCounted<FiberExecutionContext> {
   // Makes a context, or none (nullptr), current while it lives. Its maker destroys it, the last one made first.
   class Scope {
    public:
+    // Makes `context` current for the calling fiber (thread), and holds a reference to it; nullptr: none is.
     explicit Scope(FiberExecutionContext* context);
     ~Scope();
     Scope(const Scope&) = delete;

@@ -15,6 +15,7 @@ namespace weft {
 
 class Executor {
  public:
+  // What an executor runs: once.
   using Task = UniqueFunction<void()>;
 
   virtual ~Executor() = default;

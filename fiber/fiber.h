@@ -102,9 +102,12 @@ concept FiberProcedure =
 
 class Fiber {
  public:
+  // What may be asked of a new fiber.
   using Attributes = FiberAttributes;
 
+  // The group of the calling fiber; for a plain thread one group after the other.
   static constexpr std::size_t kNearestSchedulingGroup = weft::kNearestSchedulingGroup;
+  // Any group: one after the other, whoever calls.
   static constexpr std::size_t kUnspecifiedSchedulingGroup = weft::kUnspecifiedSchedulingGroup;
 
   // Not joinable.
@@ -117,10 +120,12 @@ class Fiber {
            fiber::detail::FiberProcedure<F, Args...>) explicit Fiber(F&& f, Args&&... args)
       : Fiber(Attributes(), std::forward<F>(f), std::forward<Args>(args)...) {}
 
+  // The same, with Launch::Dispatch at once, on the caller's worker: the caller is queued.
   template <class F, class... Args>
   requires fiber::detail::FiberProcedure<F, Args...> Fiber(Launch policy, F&& f, Args&&... args)
       : Fiber(Attributes{.launch_policy = policy}, std::forward<F>(f), std::forward<Args>(args)...) {}
 
+  // The same with all that can be asked of a fiber.
   template <class F, class... Args>
   requires fiber::detail::FiberProcedure<F, Args...> Fiber(const Attributes& attributes, F&& f, Args&&... args) {
     const StartRefusal refusal = Start(attributes, std::forward<F>(f), std::forward<Args>(args)...);
@@ -154,6 +159,7 @@ class Fiber {
   // False: the deadline has passed, and the Fiber is still joinable.
   [[nodiscard]] bool Join(Deadline deadline);
 
+  // Whether it has a fiber that is neither joined nor detached. The fiber may have ended.
   bool Joinable() const noexcept { return state_ != nullptr; }
 
   // Cancels all that the fiber does (sync/cancel_scope.h), even before it has begun: its waits throw FiberCancelled,
@@ -250,11 +256,15 @@ bool BatchStartFiberDetached(const Fiber::Attributes& attributes, std::vector<F>
 class FoundFiber {
  public:
   FoundFiber(const FoundFiber& other) noexcept;
+  // From now on refers to the same fiber as the other one.
   FoundFiber& operator=(const FoundFiber& other) noexcept;
   ~FoundFiber();
 
+  // Of the fiber, which never changes; it is not given to another one.
   std::uint64_t Id() const noexcept;
+  // Of the fiber, copied when it was found; good while this FoundFiber is.
   const std::string& Name() const noexcept;
+  // Whether its function has returned and its stack is given back: Join() would not wait. Never switches.
   bool HasEnded() const noexcept;
 
   // Waits until the fiber has ended, as Fiber::Join() does. Any number of callers, also beside a join of its Fiber.

@@ -19,6 +19,7 @@ namespace weft {
 
 class FiberExecutionContext;
 
+// Who goes on first when a fiber is started: its starter, or the new fiber.
 enum class Launch {
   // Queue the new fiber; the caller goes on.
   Post,
@@ -37,7 +38,9 @@ inline constexpr std::size_t kNearestSchedulingGroup = std::numeric_limits<std::
 // Any group: one after the other, whoever calls.
 inline constexpr std::size_t kUnspecifiedSchedulingGroup = std::numeric_limits<std::size_t>::max();
 
+// What may be asked of a new fiber; all of it is optional: `{.name = "acceptor"}`.
 struct FiberAttributes {
+  // Whether the new fiber is queued, or runs at once.
   Launch launch_policy = Launch::Post;
 
   // The group the fiber starts in: an index below GetSchedulingGroupCount(), or one of the two constants above.
@@ -76,7 +79,7 @@ enum class StartRefusal : std::uint8_t {
   kNoRuntime,   // the runtime has ended or is going down (or a test refuses starts: RefuseFiberStarts)
   kOverloaded,  // so the runtime is, and the attributes say refuse_if_overloaded (fiber_limiter.h)
   kQueueFull,   // too many fibers are queued, and have been for --fiber_start_timeout_ms
-  kNoMemory,
+  kNoMemory,    // no memory for its stack or its start
 };
 
 // A fiber was not started, and its function has not run.
@@ -86,7 +89,9 @@ class FiberNotStarted : public std::runtime_error {
   FiberNotStarted(std::string_view name, StartRefusal why);
   ~FiberNotStarted() override;
 
+  // Of the fiber, or of what has started it; may be empty.
   const std::string& Name() const noexcept { return name_; }
+  // What it was refused for.
   StartRefusal Why() const noexcept { return why_; }
 
  private:

@@ -45,7 +45,9 @@ namespace scheduling_group {
 class SchedulingGroup;
 }
 
+// What TryAdmit() answers: kAdmitted, or why not.
 enum class Admission {
+  // Do the work.
   kAdmitted,
   kReadyWait,      // refused: ready fibers wait too long
   kTooManyFibers,  // refused: too many are alive
@@ -63,12 +65,16 @@ std::string_view ToString(Admission admission) noexcept;
 
 // Of TryAdmit() and of starts with refuse_if_overloaded, since the runtime was started.
 struct AdmissionCounts {
+  // Answers kAdmitted, and starts that asked.
   std::uint64_t admitted = 0;
+  // Refused because ready fibers waited too long.
   std::uint64_t refused_ready_wait = 0;
+  // Refused because too many fibers were alive.
   std::uint64_t refused_fibers = 0;
 
   bool operator==(const AdmissionCounts&) const = default;
 };
+// The counts of the runtime that runs, or of the last one. A snapshot.
 AdmissionCounts GetAdmissionCounts();
 
 namespace fiber {  // docs/from_trpc.md

@@ -111,6 +111,7 @@ class LoopResult {
     return result;
   }
 
+  // Whether the function has returned; otherwise it has thrown.
   bool has_value() const noexcept { return kept_.index() == 1; }
 
   // Throws what the function has thrown.
@@ -143,11 +144,13 @@ class LoopResult {
 
 class FiberLoop {
  public:
+  // A task: called once, in a fiber of its own.
   using Task = UniqueFunction<void()>;
   // What a function returned or threw: has_value(), value(), exception().
   template <class T>
   using Result = LoopResult<T>;
 
+  // What a loop is made from.
   using Options = FiberLoopOptions;
 
   // A plain thread, or one of the runtime's that is no worker: its owner. Not in a fiber, but in the main context of

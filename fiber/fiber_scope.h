@@ -50,7 +50,9 @@ struct ScopeAccess;
 
 class FiberScope {
  public:
+  // What a scope is made from.
   struct Options {
+    // What a child's end does to the others.
     ScopePolicy policy = ScopePolicy::kAllMustSucceed;
     // How many run at a time; Spawn() waits for one to end. 0: no limit.
     std::size_t limit = 0;
@@ -60,7 +62,9 @@ class FiberScope {
     bool nested = true;
   };
 
+  // With all Options as they are by default; kAllMustSucceed.
   FiberScope() : FiberScope(Options()) {}
+  // Inside the scopes of the calling fiber, unless Options say otherwise.
   explicit FiberScope(const Options& options);
   // Cancels what has not ended, and waits for it. Logs an exception that nobody has asked for (kAllMustSucceed).
   ~FiberScope();
@@ -122,6 +126,7 @@ class FiberScope {
   bool Cancel() noexcept { return core_.Cancel(); }
   // By Cancel(), its deadline, or the policy.
   [[nodiscard]] bool IsCancelled() const noexcept { return core_.reason() != synchronization::CancelReason::kNone; }
+  // Because its deadline has passed.
   [[nodiscard]] bool DeadlineHasPassed() const noexcept {
     return core_.reason() == synchronization::CancelReason::kDeadline;
   }

@@ -36,6 +36,7 @@ namespace weft {
 // Get(): the task was cancelled, so that it has no result.
 class TaskCancelled : public std::runtime_error {
  public:
+  // Names the task.
   explicit TaskCancelled(const std::string& task);
   ~TaskCancelled() override;
 };
@@ -138,6 +139,7 @@ class [[nodiscard]] FiberTask {
   }
 
   FiberTask(FiberTask&&) noexcept = default;
+  // Cancels the task that it has and waits for its end, as the destructor does; then takes over the other's.
   FiberTask& operator=(FiberTask&& other) noexcept {
     if (this == &other) return *this;
     Abandon();
@@ -148,8 +150,10 @@ class [[nodiscard]] FiberTask {
 
   // Whether there is a task: false of a moved-from one, and after Get().
   bool Valid() const noexcept { return state_ != nullptr; }
+  // Whether the task has ended: Get() does not wait then.
   bool IsReady() const noexcept { return Checked("IsReady")->ended.IsSet(); }
 
+  // Waits until the task has ended. A cancellation point. Leaves the result where it is.
   void Wait() const { static_cast<void>(Wait(Deadline::None())); }
   // False: the deadline has passed.
   [[nodiscard]] bool Wait(Deadline deadline) const {
@@ -176,7 +180,9 @@ class [[nodiscard]] FiberTask {
   // As Fiber::Cancel(). Get() then throws TaskCancelled, unless the task came to its end nevertheless.
   bool Cancel() noexcept { return synchronization::Cancel(&Checked("Cancel")->scope); }
 
+  // Of the fiber, for FindFiber() and messages.
   std::uint64_t Id() const noexcept { return Checked("Id")->id; }
+  // Of the fiber, as its attributes say; good until Get().
   const std::string& Name() const noexcept { return Checked("Name")->name; }
 
  private:

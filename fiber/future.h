@@ -84,7 +84,9 @@ class Future {
  public:
   static_assert((... && (std::is_object_v<Ts> && !std::is_const_v<Ts>)), "Future<T>: T is a plain object type");
 
+  // The values, of which there may be none.
   using TupleValueType = std::tuple<Ts...>;
+  // What makes such a Future.
   using PromiseType = Promise<Ts...>;
 
   // Empty.
@@ -95,7 +97,9 @@ class Future {
   // Whether there is a result to come or to take.
   bool Valid() const noexcept { return state_ != nullptr; }
 
+  // Whether it has its values. Does not wait; false of an empty one.
   bool IsReady() const noexcept { return Valid() && state_->IsResolved() && !state_->failed(); }
+  // Whether it has an exception. Does not wait; false of an empty one.
   bool IsFailed() const noexcept { return Valid() && state_->IsResolved() && state_->failed(); }
 
   // Waits until it is ready or failed. True. Leaves the result where it is.
@@ -180,11 +184,14 @@ class Future {
 template <class... Ts>
 class Promise {
  public:
+  // What GetFuture() returns.
   using FutureType = Future<Ts...>;
 
+  // Without a result. Allocates the state that it shares with its Future.
   Promise() : state_(base::MakeRefCounted<State>()) {}
   ~Promise() { Break(); }
   Promise(Promise&&) noexcept = default;
+  // The Future of the one that it was fails if it has no result (BrokenPromise).
   Promise& operator=(Promise&& other) noexcept {
     if (this == &other) return *this;
     Break();
@@ -253,46 +260,58 @@ Future<Ts...> MakeExceptionFuture(Exception exception) {
   return promise.GetFuture();
 }
 
+// A Future of all of these, each ready or failed when it is ready. Takes them: std::move each.
 template <class... Ts, class... Futures>
 Future<std::tuple<Future<Ts...>, Futures...>> WhenAll(Future<Ts...>&& first, Futures&&... more) {
   using All = std::tuple<Future<Ts...>, Futures...>;
   static_assert((... && std::is_rvalue_reference_v<Futures&&>), "WhenAll takes the Futures: std::move them");
   return fiber::detail::WhenAllState<All>::Start(All(std::move(first), std::move(more)...), 1 + sizeof...(Futures));
 }
+// Of none: ready at once.
 inline Future<std::tuple<>> WhenAll() { return MakeReadyFuture(std::tuple<>()); }
 
+// A Future of all of these, in their order. Takes them.
 template <class... Ts>
 Future<std::vector<Future<Ts...>>> WhenAll(std::vector<Future<Ts...>>&& futures) {
   const std::size_t count = futures.size();
   return fiber::detail::WhenAllState<std::vector<Future<Ts...>>>::Start(std::move(futures), count);
 }
+// The same for the Futures from `first` to `last`, which are moved from.
 template <std::input_iterator Iterator>
 auto WhenAll(Iterator first, Iterator last) {
   return WhenAll(fiber::detail::TakeFutures(first, last));
 }
 
+// A Future of the first that is ready or failed: its index and a tuple of its values, or its exception. Of none: it
+// fails.
 template <class... Ts>
 Future<std::size_t, std::tuple<Ts...>> WhenAny(std::vector<Future<Ts...>>&& futures) {
   return fiber::detail::WhenAnyState<fiber::detail::WhenAnyRule::kFirst, Ts...>::Start(std::move(futures));
 }
+// The same for the Futures from `first` to `last`, which are moved from.
 template <std::input_iterator Iterator>
 auto WhenAny(Iterator first, Iterator last) {
   return WhenAny(fiber::detail::TakeFutures(first, last));
 }
+// The same for Futures of one type: std::move each.
 template <class... Ts, std::same_as<Future<Ts...>>... Futures>
 Future<std::size_t, std::tuple<Ts...>> WhenAny(Future<Ts...>&& first, Futures&&... more) {
   Future<Ts...> futures[] = {std::move(first), std::move(more)...};
   return WhenAny(std::begin(futures), std::end(futures));
 }
 
+// A Future of the first that is ready: its index and a tuple of its values. If all fail: the exception of the last to
+// do so. Of none: it fails.
 template <class... Ts>
 Future<std::size_t, std::tuple<Ts...>> WhenAnyWithoutException(std::vector<Future<Ts...>>&& futures) {
   return fiber::detail::WhenAnyState<fiber::detail::WhenAnyRule::kFirstValue, Ts...>::Start(std::move(futures));
 }
+// The same for the Futures from `first` to `last`, which are moved from.
 template <std::input_iterator Iterator>
 auto WhenAnyWithoutException(Iterator first, Iterator last) {
   return WhenAnyWithoutException(fiber::detail::TakeFutures(first, last));
 }
+// The same for Futures of one type: std::move each.
 template <class... Ts, std::same_as<Future<Ts...>>... Futures>
 Future<std::size_t, std::tuple<Ts...>> WhenAnyWithoutException(Future<Ts...>&& first, Futures&&... more) {
   Future<Ts...> futures[] = {std::move(first), std::move(more)...};

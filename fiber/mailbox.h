@@ -166,13 +166,17 @@ class Mailbox {
                 "a message that cannot be moved without an exception could be lost on the way");
 
  public:
+  // As a capacity: any number of messages; Send() never waits for room.
   static constexpr std::size_t kUnbounded = std::numeric_limits<std::size_t>::max();
 
+  // Sends to the mailbox that made it, which it may outlive. Copies send to the same one.
   class Sender {
    public:
     // To be assigned to; sends nothing.
     Sender() = default;
 
+    // Waits for room, and puts the message behind all others. A cancellation point. kOk: the owner can receive it. Else
+    // the message is unchanged.
     ChannelResult Send(T&& message, Deadline deadline = {}) const { return state().Put(&message, true, deadline); }
     ChannelResult Send(const T& message, Deadline deadline = {}) const { return Send(T(message), deadline); }
     // kWouldBlock: there is no room.
@@ -214,6 +218,7 @@ class Mailbox {
   // Closes it; what is in it is destroyed.
   ~Mailbox() { End(); }
 
+  // A handle that sends to this mailbox. The owner makes the first one; others copy it.
   Sender MakeSender() const { return Sender(state_); }
 
   // The oldest message. Without a deadline there is one, unless the mailbox is closed: `while (auto m = Receive())`.

@@ -56,20 +56,26 @@ namespace weft {
 
 class PeriodicTask {
  public:
+  // When the next run is due: kFixedRate: each period, counted from the start; kFixedDelay: a period after the end of a
+  // run.
   enum class Pace : std::uint8_t { kFixedRate, kFixedDelay };
 
+  // When and how it runs. To be changed at any time: SetSettings().
   struct Settings {
     // Above 0.
     std::chrono::nanoseconds period{};
     // Each run is due earlier or later by a random time of at most this, so that tasks that started together part.
     // 0 to half of the period. The periods of kFixedRate are counted without it.
     std::chrono::nanoseconds jitter{};
+    // What the period is counted from.
     Pace pace = Pace::kFixedRate;
     // Of Start(): the first run is at once, not after a period.
     bool run_at_once = false;
+    // An exception of the function ends the task; otherwise it is logged, and the task goes on.
     bool stop_on_exception = false;
   };
 
+  // Not started.
   PeriodicTask() = default;
   ~PeriodicTask() { StopShielded(); }
   PeriodicTask(const PeriodicTask&) = delete;
@@ -91,6 +97,7 @@ class PeriodicTask {
 
   // From now on: the next run is due as if they had been in force since the last. Aborts for settings that cannot be.
   void SetSettings(const Settings& settings);
+  // Those in force.
   Settings settings() const;
 
   // False: it was never started, or no run will begin any more.

@@ -75,6 +75,7 @@ void UnbindThread();
 // The calls below: any thread and any fiber, at any time. Before the first runtime they abort and name themselves;
 // when one has ended they answer 0 (no groups, no counts, no node), until the next one runs.
 
+// How many groups there are; their indices go from 0.
 std::size_t GetSchedulingGroupCount();
 
 // What the scheduler of a group has counted, in all, of each worker, and for each neighbour that it steals from;

@@ -117,6 +117,7 @@ namespace fiber {  // docs/from_trpc.md
 using weft::NumaAware;
 using weft::ParseNumaAware;
 using weft::ValidateOptions;
+// The name of RuntimeOptions in tRPC-Cpp's style.
 using Options = RuntimeOptions;
 }  // namespace fiber
 

@@ -95,14 +95,18 @@ struct OnReadySpec {
 
 }  // namespace fiber::detail
 
+// A case for Select(): the task has ended, in whatever way; then(). Get() does not wait then.
 template <class T, class F = synchronization::DoNothing>
 auto OnEnd(const FiberTask<T>& task, F then = {}) {
   return synchronization::OnQueueSpec<FiberEvent, F>{fiber::detail::EndAccess::Of(task), std::move(then)};
 }
+// A case for Select(): the fiber has ended; then(). Join() does not wait then. The Fiber is joinable, and stays so.
 template <class F = synchronization::DoNothing>
 auto OnEnd(const Fiber& fiber, F then = {}) {
   return synchronization::OnQueueSpec<FiberEvent, F>{fiber::detail::EndAccess::Of(fiber), std::move(then)};
 }
+// A case for Select(): the Future is ready or has failed; then(). Get() does not wait then. The Future keeps its
+// result.
 template <class... Ts, class F = synchronization::DoNothing>
 auto OnReady(Future<Ts...>& future, F then = {}) {
   WEFT_CHECK(future.Valid(), "OnReady: the Future is empty");
@@ -202,6 +206,8 @@ std::optional<std::size_t> WaitAnyOf(std::tuple<Args...> arguments, Deadline dea
 
 }  // namespace fiber::detail
 
+// Waits until one of these is there, and returns its number, counted from 0. Nothing: the deadline has passed, or
+// nothing is left to wait for. May switch (a thread: block); a cancellation point.
 template <class Range>
 requires fiber::detail::AwaitedRange<Range>
 [[nodiscard]] std::optional<std::size_t> WaitAny(Range&& range, Deadline deadline = {}) {
@@ -226,6 +232,7 @@ requires fiber::detail::AwaitedRange<Range>
   return fiber::detail::WaitForOne(&selection, there, numbers, count, deadline);
 }
 
+// The same for arguments of any of the types above, and a Deadline as the last one.
 template <class... Args>
 requires(sizeof...(Args) > 0 && !fiber::detail::AwaitedRange<std::tuple_element_t<0, std::tuple<Args...>>> &&
          fiber::detail::WaitAnyArguments<Args&&...>::kAllAwaited)

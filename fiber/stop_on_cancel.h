@@ -41,11 +41,13 @@ namespace weft {
 
 class StopOnCancel {
  public:
+  // Of the scopes that the calling fiber is in. May switch, where too many fibers start at once.
   StopOnCancel();
   ~StopOnCancel();
   StopOnCancel(const StopOnCancel&) = delete;
   StopOnCancel& operator=(const StopOnCancel&) = delete;
 
+  // The token, which may be copied and kept.
   [[nodiscard]] std::stop_token Token() const noexcept { return source_.get_token(); }
 
  private:

@@ -77,17 +77,22 @@ enum class RestartStrategy : std::uint8_t { kOneForOne, kOneForAll, kRestForOne 
 // How long a failed child waits: `first`, then twice as long each time, up to `longest`; `first` again once it has run
 // for `longest`. A random part of each wait, up to `jitter` (0 to 1), is left out, so that children come apart.
 struct RestartBackoff {
+  // The first wait.
   std::chrono::nanoseconds first = std::chrono::milliseconds(10);
+  // The longest wait.
   std::chrono::nanoseconds longest = std::chrono::seconds(10);
+  // The random part, from 0 to 1.
   double jitter = 0.2;
 };
 
 // Run(): children have failed too often.
 class SupervisionFailed : public std::runtime_error {
  public:
+  // `child`: its name; `cause`: the exception that left it.
   SupervisionFailed(const std::string& text, std::string child, std::exception_ptr cause);
   ~SupervisionFailed() override;
 
+  // The name of the child that failed once too often.
   const std::string& Child() const noexcept { return child_; }
   // The exception that left it; nullptr: its function returned.
   const std::exception_ptr& Cause() const noexcept { return cause_; }
@@ -99,23 +104,31 @@ class SupervisionFailed : public std::runtime_error {
 
 class Supervisor {
  public:
+  // What a supervisor is made from.
   struct Options {
+    // Which children are started again with one that failed.
     RestartStrategy strategy = RestartStrategy::kOneForOne;
-    // Of all children together, as in Erlang.
+    // Of all children together, as in Erlang: so many restarts within `period`; one more ends it.
     std::size_t max_restarts = 3;
     std::chrono::nanoseconds period = std::chrono::seconds(5);
+    // How long a child waits before it is started again.
     RestartBackoff backoff = {};
     // Run() goes on without children, for those that are added later, until Stop().
     bool stays = false;
   };
 
+  // A child that is not done.
   struct ChildInfo {
+    // As it was added; need not be unique.
     std::string name;
     std::uint64_t fiber_id = 0;  // of its present run; 0: it waits for the next
+    // How often it was started again.
     std::size_t restarts = 0;
   };
 
+  // With all Options as they are by default.
   Supervisor() : Supervisor(Options()) {}
+  // Children are added and Run() is called afterwards.
   explicit Supervisor(const Options& options);
   ~Supervisor();  // Run() is not running.
   Supervisor(const Supervisor&) = delete;

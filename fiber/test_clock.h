@@ -32,8 +32,10 @@ class TestClockCore;
 
 class TestClock {
  public:
+  // Those of the steady clock.
   using TimePoint = FiberClock::time_point;
 
+  // Time stands still from now on. By a plain thread, without a runtime or a FiberLoop; else the process ends.
   TestClock();
   ~TestClock();
   TestClock(const TestClock&) = delete;

@@ -66,6 +66,7 @@ using weft::RunAllTestsInRuntime;  // docs/from_trpc.md
 
 }  // namespace weft
 
+// The main() of a program of tests: RunAllTestsInRuntime().
 #define WEFT_TEST_MAIN() \
   int main(int argc, char** argv) { return ::weft::RunAllTestsInRuntime(argc, argv); }
 

@@ -47,6 +47,7 @@ class Throttler {
   // True: it is the caller's turn. False, at once: the turn would come after the deadline, and is left to others.
   bool Wait(Deadline deadline = {});
 
+  // From one turn to the next.
   std::chrono::nanoseconds interval() const noexcept { return std::chrono::nanoseconds(interval_); }
 
  private:

@@ -99,6 +99,7 @@ namespace interop {
 
 // Resumes the coroutine in the caller: on the stack of the fiber that waited for it.
 struct ResumeInPlace {
+  // Resumes it, and returns when it has been suspended again or has ended.
   void operator()(std::coroutine_handle<> coroutine) const { coroutine.resume(); }
 };
 
@@ -106,8 +107,10 @@ struct ResumeInPlace {
 template <class F, class Resume = ResumeInPlace>
 class [[nodiscard]] FiberCall {
  public:
+  // What f returns.
   using Result = std::invoke_result_t<F&>;
 
+  // For InFiber() and its kin.
   explicit FiberCall(F f, Resume resume = Resume()) : f_(std::move(f)), resume_(std::move(resume)) {}
   // Before it is awaited.
   FiberCall(FiberCall&& other) : FiberCall(std::move(other.f_), std::move(other.resume_)) {}
@@ -244,6 +247,7 @@ class [[nodiscard]] CoTask {
   using promise_type = interop::detail::CoPromise<T>;
 
   CoTask(CoTask&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
+  // Destroys its own coroutine, and takes over the other's.
   CoTask& operator=(CoTask&& other) noexcept {
     CoTask(std::move(other)).Swap(*this);
     return *this;
@@ -252,6 +256,7 @@ class [[nodiscard]] CoTask {
     if (coroutine_) coroutine_.destroy();
   }
 
+  // What co_await of a CoTask makes.
   class [[nodiscard]] Awaiter {
    public:
     bool await_ready() const noexcept { return false; }

@@ -351,6 +351,7 @@ template <class Stub, class Async, class Request, class Response>
   return FiberClientReader<Response>(stub, method, context, request);
 }
 
+// Starts a call whose requests are streamed.
 template <class Stub, class Async, class Request, class Response>
 [[nodiscard]] FiberClientWriter<Request> CallClientStream(
     Stub& stub, void (Async::*method)(grpc::ClientContext*, Response*, grpc::ClientWriteReactor<Request>*),
@@ -358,6 +359,7 @@ template <class Stub, class Async, class Request, class Response>
   return FiberClientWriter<Request>(stub, method, context, response);
 }
 
+// Starts a call that streams both ways.
 template <class Stub, class Async, class Request, class Response>
 [[nodiscard]] FiberClientStream<Request, Response> CallBidiStream(
     Stub& stub, void (Async::*method)(grpc::ClientContext*, grpc::ClientBidiReactor<Request, Response>*),

@@ -89,6 +89,7 @@ template <class Request, class Response, detail::ServerHandler<const Request&, R
   return call;
 }
 
+// The same in a fiber with the usual attributes.
 template <class Request, class Response, detail::ServerHandler<const Request&, Response*> Handler>
 [[nodiscard]] grpc::ServerUnaryReactor* ServeUnary(grpc::CallbackServerContext* context, const Request* request,
                                                    Response* response, Handler&& handler) {

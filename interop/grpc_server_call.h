@@ -100,6 +100,7 @@ class FiberServerContext {
     return grpc::ClientContext::FromCallbackServerContext(*context_);
   }
 
+  // gRPC's own context of the call: metadata, peer, compression. Lives as long as this.
   grpc::CallbackServerContext& grpc_context() const noexcept { return *context_; }
 
  private:

@@ -245,6 +245,7 @@ template <class Response, class Request, detail::ServerHandler<const Request&, F
   return call;
 }
 
+// The same in a fiber with the usual attributes.
 template <class Response, class Request, detail::ServerHandler<const Request&, FiberServerWriter<Response>&> Handler>
 [[nodiscard]] grpc::ServerWriteReactor<Response>* ServeServerStream(grpc::CallbackServerContext* context,
                                                                     const Request* request, Handler&& handler) {
@@ -263,6 +264,7 @@ template <class Request, class Response, detail::ServerHandler<FiberServerReader
   return call;
 }
 
+// The same in a fiber with the usual attributes.
 template <class Request, class Response, detail::ServerHandler<FiberServerReader<Request>&, Response*> Handler>
 [[nodiscard]] grpc::ServerReadReactor<Request>* ServeClientStream(grpc::CallbackServerContext* context,
                                                                   Response* response, Handler&& handler) {
@@ -282,6 +284,7 @@ template <class Request, class Response,
   return call;
 }
 
+// The same in a fiber with the usual attributes.
 template <class Request, class Response,
           detail::ServerHandler<FiberServerReader<Request>&, FiberServerWriter<Response>&> Handler>
 [[nodiscard]] grpc::ServerBidiReactor<Request, Response>* ServeBidiStream(grpc::CallbackServerContext* context,

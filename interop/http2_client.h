@@ -54,25 +54,37 @@ namespace weft::interop {
 class Http2ClientConnection;
 struct Http2Stream;
 
+// The first line of a request, and its fields.
 struct Http2RequestHead {
+  // In capitals: HTTP/2 tells "GET" from "get".
   std::string_view method = "GET";
+  // With the query.
   std::string_view path = "/";
   std::string_view authority = {};  // "host:port"; without it a header "host", which beside it says the same
+  // "https" over TLS.
   std::string_view scheme = "http";
+  // Further fields; names in lower case.
   Http2Headers headers = {};
 };
 
+// The answer to Ask().
 struct Http2Answer {
   std::error_code error;  // then the rest is what had come until then
+  // 200 to 599; 0: none has come.
   int status = 0;
+  // Its fields, those that begin with a colon first.
   Http2Headers headers;
+  // As it was sent: nothing is decompressed.
   std::string body;
+  // The fields after the body; mostly none.
   Http2Headers trailers;
 };
 
+// One call of a client. One fiber reads while another one writes.
 class Http2Call {
  public:
   Http2Call() = default;  // of no request
+  // The other one is of no request then.
   Http2Call(Http2Call&& other) noexcept;
   Http2Call& operator=(Http2Call&& other) noexcept;
   // Gives it up, if it has not ended.
@@ -83,6 +95,7 @@ class Http2Call {
   [[nodiscard]] io::IoResult Write(std::string_view text, Deadline deadline = {}) {
     return Write(text.data(), text.size(), deadline);
   }
+  // The end of the request's body, with trailers if there are any. A request without it is not complete.
   [[nodiscard]] std::error_code Finish(const Http2Headers& trailers = {});
 
   // Until the header fields of the answer are there. (Those of an interim answer, 1xx, are skipped.)
@@ -95,7 +108,9 @@ class Http2Call {
   // After Read() has found the end.
   const Http2Headers& trailers() const;
 
+  // Gives the call up: its stream is reset, which tells the server. Does not wait.
   void Cancel();
+  // Whether it has a call, also one that has ended.
   bool IsOpen() const noexcept { return stream_ != nullptr; }
 
  private:
@@ -113,6 +128,7 @@ class Http2Client {
  public:
   static constexpr std::size_t kMaxBody = 1 << 20;  // of an answer's body, unless Ask() is told
 
+  // Over a stream that is connected; nothing is sent yet. `transport`'s stream outlives the client.
   explicit Http2Client(const Http2Transport& transport, const Http2Options& options = {});
   ~Http2Client();
   Http2Client(const Http2Client&) = delete;

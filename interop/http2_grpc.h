@@ -75,29 +75,48 @@ namespace weft::interop {
 
 // gRPC's numbers.
 enum class GrpcCode : std::uint8_t {
+  // The call has succeeded.
   kOk = 0,
+  // Mostly by its caller.
   kCancelled = 1,
+  // Also an exception of the handler.
   kUnknown = 2,
+  // Bad whatever the state of the server; else kFailedPrecondition.
   kInvalidArgument = 3,
+  // It may have been done nevertheless.
   kDeadlineExceeded = 4,
+  // What was asked for is not there.
   kNotFound = 5,
+  // What was to be made is there.
   kAlreadyExists = 6,
+  // The caller is known, and may not.
   kPermissionDenied = 7,
+  // A quota, a limit, the memory.
   kResourceExhausted = 8,
+  // The server's state is not right for it; to be mended before it is tried again.
   kFailedPrecondition = 9,
+  // By another call at the same time; may be tried again from the beginning.
   kAborted = 10,
+  // Behind the end of something.
   kOutOfRange = 11,
+  // The server has no such method.
   kUnimplemented = 12,
+  // An invariant is broken.
   kInternal = 13,
+  // May be tried again after a pause.
   kUnavailable = 14,
+  // Data cannot be restored.
   kDataLoss = 15,
+  // The caller is not known.
   kUnauthenticated = 16,
 };
 
+// How a call ends: a number, and a text for people.
 struct GrpcStatus {
-  GrpcCode code = GrpcCode::kOk;
-  std::string message{};  // UTF-8, for people
+  GrpcCode code = GrpcCode::kOk;  // kOk: no error.
+  std::string message{};          // UTF-8, for people
 
+  // Whether the call has succeeded.
   bool ok() const noexcept { return code == GrpcCode::kOk; }
 };
 
@@ -142,6 +161,7 @@ class GrpcCall {
   // A message of the client is none.
   [[nodiscard]] bool failed();
 
+  // The most bytes of a message that the length in front of it allows.
   static constexpr std::size_t kMostMessage = 0x7fff'ffff;
 
  private:
@@ -197,13 +217,17 @@ class GrpcCall {
 
 class Http2GrpcService {
  public:
+  // Serves a call of any kind: see GrpcCall.
   using Method = std::function<GrpcStatus(GrpcCall&)>;
 
+  // Limits for all methods.
   struct Options {
     std::size_t max_message = 4 << 20;  // that is taken; a larger one ends its call with kResourceExhausted
   };
 
+  // With all Options as they are by default. Has no methods yet: Add() them before it serves.
   Http2GrpcService() : Http2GrpcService(Options()) {}
+  // The same with these limits.
   explicit Http2GrpcService(const Options& options);
   Http2GrpcService(const Http2GrpcService&) = delete;
   Http2GrpcService& operator=(const Http2GrpcService&) = delete;
@@ -227,6 +251,7 @@ class Http2GrpcService {
   // "package.Service" of each path.
   std::set<std::string> services() const;
 
+  // For the constructor of an Http2Server. The service outlives that server.
   Http2Server::Handler handler() {
     return [this](Http2Request& request, Http2Response& response) { Serve(request, response); };
   }

@@ -37,10 +37,12 @@ namespace weft::interop {
 
 class Http2GrpcHealth {
  public:
+  // The server as a whole serves; of other names nothing is known.
   Http2GrpcHealth();
   Http2GrpcHealth(const Http2GrpcHealth&) = delete;
   Http2GrpcHealth& operator=(const Http2GrpcHealth&) = delete;
 
+  // Adds Check and Watch to the service, before it serves.
   void AddTo(Http2GrpcService* service);
 
   // `service`: "package.Service"; "": the server as a whole. After Shutdown() nothing changes any more.

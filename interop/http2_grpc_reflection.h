@@ -39,14 +39,18 @@ namespace weft::interop {
 
 class Http2GrpcReflection {
  public:
+  // Where descriptors are found.
   using Pool = google::protobuf::DescriptorPool;
 
+  // Of the messages and services in `pool`, which outlives this.
   explicit Http2GrpcReflection(const Pool* pool = Pool::generated_pool()) : pool_(pool) {}
   Http2GrpcReflection(const Http2GrpcReflection&) = delete;
   Http2GrpcReflection& operator=(const Http2GrpcReflection&) = delete;
 
+  // A longer request ends its stream with kInvalidArgument.
   static constexpr std::size_t kLongestRequest = 1024;
 
+  // Adds both versions of the reflection service, before it serves.
   void AddTo(Http2GrpcService* service) {
     for (const char* package : {"/grpc.reflection.v1", "/grpc.reflection.v1alpha"}) {
       service->Add(std::string(package) + ".ServerReflection/ServerReflectionInfo",

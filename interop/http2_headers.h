@@ -27,24 +27,33 @@
 
 namespace weft::interop {
 
+// A field, as views into Http2Headers.
 struct Http2Field {
+  // In lower case.
   std::string_view name;
+  // Without blanks at its ends.
   std::string_view value;
 };
 
 class Http2Headers {
  public:
+  // No fields, nothing allocated.
   Http2Headers() = default;
+  // These, in their order.
   Http2Headers(std::initializer_list<Http2Field> fields) {
     for (const Http2Field& field : fields) Add(field.name, field.value);
   }
 
+  // Behind all others, of its name also. Copies both.
   void Add(std::string_view name, std::string_view value);
   // The first of that name; empty if there is none.
   std::string_view Find(std::string_view name) const noexcept;
+  // Whether there is a field of that name.
   bool Has(std::string_view name) const noexcept;
 
+  // How many fields there are; a name may be there several times.
   std::size_t size() const noexcept { return places_.size(); }
+  // Whether there are none.
   bool empty() const noexcept { return places_.empty(); }
   Http2Field operator[](std::size_t i) const noexcept {
     const Place& place = places_[i];
@@ -53,13 +62,16 @@ class Http2Headers {
   }
   // As HTTP/2 counts them: names, values and 32 a field.
   std::size_t bytes() const noexcept { return text_.size() + 32 * places_.size(); }
+  // Removes all; keeps the memory.
   void clear() noexcept {
     text_.clear();
     places_.clear();
   }
 
+  // Over the fields in their order, as Http2Field; good until the next change.
   class Iterator {
    public:
+    // What begin() and end() make.
     Iterator(const Http2Headers* headers, std::size_t i) : headers_(headers), i_(i) {}
     Http2Field operator*() const noexcept { return (*headers_)[i_]; }
     Iterator& operator++() noexcept {
@@ -72,6 +84,7 @@ class Http2Headers {
     const Http2Headers* headers_;
     std::size_t i_;
   };
+  // The first field, and the end of the fields.
   Iterator begin() const noexcept { return {this, 0}; }
   Iterator end() const noexcept { return {this, places_.size()}; }
 

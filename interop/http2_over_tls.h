@@ -30,6 +30,7 @@
 
 namespace weft::interop {
 
+// Limits of the handshake, and who hears of those that fail.
 struct Http2OverTlsOptions {
   // How long a client may send nothing, and then how long its handshake may take from its first bytes on. 0: no limit.
   std::chrono::milliseconds handshake_timeout{5'000};
@@ -41,9 +42,11 @@ struct Http2OverTlsOptions {
 // A connection of Http2OverTls().
 class Http2TlsConnection {
  public:
+  // Over a connection that has not spoken TLS yet. `context` outlives it.
   Http2TlsConnection(io::TcpConnection& connection, const TlsContext& context)
       : connection_(connection), tls_(connection, context) {}
 
+  // By the function of the RequestHandler: handshake, then Http2Connection::Serve().
   io::AfterRequest Serve(Http2Server* server, const Http2OverTlsOptions& options) {
     if (!http_.has_value()) {
       const bool limited = options.handshake_timeout.count() > 0;
@@ -57,6 +60,7 @@ class Http2TlsConnection {
     }
     return http_->Serve();
   }
+  // By the Goodbye of the RequestHandler.
   void SayGoodbye() {
     if (http_.has_value()) http_->SayGoodbye();
   }

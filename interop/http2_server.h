@@ -106,14 +106,18 @@ namespace weft::interop {
 class Http2ServerConnection;
 struct Http2Stream;
 
+// A request, for its handler and the fibers that the handler waits for.
 class Http2Request {
  public:
   Http2Request(const Http2Request&) = delete;
   Http2Request& operator=(const Http2Request&) = delete;
 
+  // "GET", "POST" ...
   std::string_view method() const { return headers().Find(":method"); }
   std::string_view path() const { return headers().Find(":path"); }  // with the query; empty for CONNECT
+  // "host:port"; empty if the client sends "host" instead.
   std::string_view authority() const { return headers().Find(":authority"); }
+  // "http" or "https", as the client says.
   std::string_view scheme() const { return headers().Find(":scheme"); }
   // All, those that begin with a colon first.
   const Http2Headers& headers() const;
@@ -125,6 +129,7 @@ class Http2Request {
   [[nodiscard]] std::error_code ReadAll(std::string* body, std::size_t max, Deadline deadline = {});
   // After Read() has found the end.
   const Http2Headers& trailers() const;
+  // HTTP/2's number of the request on its connection, for logs.
   std::int32_t stream_id() const;
   // The TcpServer drains: TcpConnection::draining(). After a cancellation, false: the client has gone; true: that, or
   // the drain's deadline has passed. Always false without a TcpConnection. Any fiber and thread; never waits.
@@ -138,6 +143,7 @@ class Http2Request {
   Http2Stream* const stream_;
 };
 
+// The answer to a request, for its handler and the fibers that the handler waits for.
 class Http2Response {
  public:
   Http2Response(const Http2Response&) = delete;
@@ -165,6 +171,7 @@ class Http2Response {
                                      const Http2Headers& trailers, Deadline deadline = {});
   // Gives the answer up: RST_STREAM, CANCEL. The client learns that what has come is not the whole.
   void Reset();
+  // Whether header fields have gone out.
   bool started() const noexcept { return started_; }
 
  private:
@@ -178,6 +185,7 @@ class Http2Response {
 
 class Http2Server {
  public:
+  // Answers a request, in a fiber of its own.
   using Handler = std::function<void(Http2Request&, Http2Response&)>;
 
   // Many fibers call the handler at the same time.
@@ -185,12 +193,17 @@ class Http2Server {
   Http2Server(const Http2Server&) = delete;
   Http2Server& operator=(const Http2Server&) = delete;
 
+  // Serves a connection, in the calling fiber, until it is over and its handlers have returned. None: a regular end;
+  // else what has ended it.
   std::error_code Serve(const Http2Transport& transport);
   // For the constructor of an io::TcpServer, in plain text. Also for several. See above.
   io::RequestHandler ForTcpServer();
+  // Those of the constructor.
   const Http2Options& options() const noexcept { return options_; }
 
+  // What it has counted since it was made.
   struct Counts {
+    // Connections that were served.
     std::uint64_t connections = 0;
     std::uint64_t requests = 0;  // handlers that were started
     std::uint32_t handlers = 0;  // now
@@ -201,10 +214,10 @@ class Http2Server {
     std::uint64_t too_large = 0;  // above max_header_list: requests that got 431, and streams reset for their trailers
     std::uint64_t reset = 0;      // by clients, or because of an error of theirs, before their answer
     // Connections, when they have ended:
-    std::uint64_t protocol_errors = 0;
-    std::uint64_t flooded = 0;
-    std::uint64_t idle_timeouts = 0;  // Http2Options::idle_timeout, or one of the TcpServer
-    std::uint64_t write_timeouts = 0;
+    std::uint64_t protocol_errors = 0;    // the client broke HTTP/2
+    std::uint64_t flooded = 0;            // by a limit against floods: Http2Errc::kFlooded
+    std::uint64_t idle_timeouts = 0;      // Http2Options::idle_timeout, or one of the TcpServer
+    std::uint64_t write_timeouts = 0;     // Http2Options::write_timeout
     std::uint64_t settings_timeouts = 0;  // among the protocol errors
     std::uint64_t ping_timeouts = 0;      // Http2Options::ping_after
   };

@@ -36,7 +36,9 @@ concept Http2SecureStream = requires(Stream& stream, void* data, std::size_t siz
 
 class Http2Transport {
  public:
+  // Over TCP, for clients and for servers without a drain.
   explicit Http2Transport(io::TcpStream& stream) : Http2Transport(&stream, &stream, nullptr, &kCallsOfTcp) {}
+  // Over TCP, for servers.
   explicit Http2Transport(io::TcpConnection& connection)
       : Http2Transport(&connection.stream(), &connection.stream(), &connection, &kCallsOfTcp) {}
   // `connection`: that of which the stream was made.
@@ -63,9 +65,11 @@ class Http2Transport {
   [[nodiscard]] io::IoResult Write(const void* data, std::size_t size, Deadline deadline) const {
     return calls_->write(*this, data, size, deadline);
   }
+  // What was written goes out, then the end. May switch.
   void ShutdownWrite(Deadline deadline) const { calls_->shutdown_write(*this, deadline); }
   // Ends all calls, at once; reads still return what has come. Any thread.
   void Shutdown() const { static_cast<void>(socket_->Shutdown()); }
+  // Whether the TcpServer drains; false without one.
   bool draining() const noexcept { return connection_ != nullptr && connection_->draining(); }
 
  private:

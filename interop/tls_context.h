@@ -40,17 +40,20 @@ struct TlsContextState;
 // A certificate with its key, in PEM: in files, or as text.
 struct TlsServerOptions {
   std::string certificate_chain_file{};  // the server's own certificate first, then its issuers
+  // In PEM, without a pass phrase.
   std::string private_key_file{};
   std::string certificate_chain_pem{};  // used if no file is named
+  // The key as text.
   std::string private_key_pem{};
   // Application protocols, best first. A client that offers none of them is refused; one that offers nothing is not,
   // and TlsStream::alpn() is empty then. Empty: what a client offers is ignored.
   std::vector<std::string> alpn{};
   // Not empty: clients must show a certificate that these (a PEM file) have issued.
   std::string client_trust_file{};
-  bool resumption = true;
+  bool resumption = true;  // clients get tickets, by which their next handshake is shorter
 };
 
+// Whom the client trusts, and what it offers.
 struct TlsClientOptions {
   // Who may issue certificates: a file or text in PEM. Both empty: the system's store.
   std::string trust_file{};
@@ -61,7 +64,7 @@ struct TlsClientOptions {
   // The client's own certificate, for servers that ask for one.
   std::string certificate_chain_file{};
   std::string private_key_file{};
-  bool resumption = true;
+  bool resumption = true;  // tickets are kept and used
 };
 
 class TlsContext {

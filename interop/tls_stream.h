@@ -191,6 +191,7 @@ class TlsStream {
   // Some: up to kMaxPiece.
   [[nodiscard]] io::IoResult WriteSome(const void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] io::IoResult WriteSome(const iovec* parts, std::size_t count, Deadline deadline = {});
+  // Writes all, or returns an error and in `bytes` how much was written.
   [[nodiscard]] io::IoResult WriteAll(const void* data, std::size_t size, Deadline deadline = {});
   [[nodiscard]] io::IoResult WriteAll(std::string_view text, Deadline deadline = {}) {
     return WriteAll(text.data(), text.size(), deadline);
@@ -215,6 +216,7 @@ class TlsStream {
   // Of the last TlsErrc: OpenSSL's reasons. Any fiber or thread; may switch.
   std::string error_text() const;
 
+  // The stream below. Its deadlines and options are set there; nothing else reads or writes it.
   io::TcpStream& transport() noexcept { return transport_; }
 
   static constexpr std::size_t kMaxPiece = 65536;  // what one write has in memory, as ciphertext: four records

@@ -81,6 +81,7 @@ namespace weft {
 // The token.  A value: copy it, keep it.
 class UseFiber {
  public:
+  // Waits as long as it takes, and throws errors.
   constexpr UseFiber() noexcept = default;
 
   // Gives up at the deadline.
@@ -88,7 +89,9 @@ class UseFiber {
   // Stores an error in `error`, which lives until the call returns, instead of throwing it.
   constexpr UseFiber operator[](boost::system::error_code& error) const noexcept { return UseFiber(deadline_, &error); }
 
+  // When the operation is given up; none: never.
   constexpr Deadline deadline() const noexcept { return deadline_; }
+  // Where an error goes; nullptr: it is thrown.
   constexpr boost::system::error_code* error() const noexcept { return error_; }
 
  private:
@@ -99,6 +102,7 @@ class UseFiber {
   boost::system::error_code* error_ = nullptr;
 };
 
+// The token itself: `socket.async_read_some(buffer, use_fiber)`.
 inline constexpr UseFiber use_fiber;  // NOLINT: named as Asio's tokens are.
 
 namespace interop::detail {

@@ -42,6 +42,7 @@ class AsioStream {
   using lowest_layer_type = AsioStream;
   using executor_type = boost::asio::io_context::executor_type;
 
+  // Over `stream`, which outlives this.
   explicit AsioStream(TcpStream* stream) : stream_(stream) {}
 
   // The deadline of all later operations; none at first. The names are those of boost::beast::tcp_stream.
@@ -52,6 +53,8 @@ class AsioStream {
   }
   void expires_never() { expires_at(Deadline::None()); }
 
+  // Reads what is there, at least one byte; parks the fiber until then. `error`: eof at the peer's end. The form
+  // without `error` throws boost::system::system_error.
   template <class MutableBuffers>
   std::size_t read_some(const MutableBuffers& buffers, boost::system::error_code& error) {
     const Parts parts(boost::asio::buffer_sequence_begin(buffers), boost::asio::buffer_sequence_end(buffers));
@@ -72,6 +75,8 @@ class AsioStream {
     return bytes;
   }
 
+  // Writes what the kernel has room for, at least one byte; parks the fiber until then. The form without `error` throws
+  // boost::system::system_error.
   template <class ConstBuffers>
   std::size_t write_some(const ConstBuffers& buffers, boost::system::error_code& error) {
     const Parts parts(boost::asio::buffer_sequence_begin(buffers), boost::asio::buffer_sequence_end(buffers));
@@ -89,7 +94,9 @@ class AsioStream {
     return bytes;
   }
 
+  // The stream below.
   TcpStream& stream() { return *stream_; }
+  // For ssl::stream and Beast: there is nothing below that they may use.
   lowest_layer_type& lowest_layer() { return *this; }
   const lowest_layer_type& lowest_layer() const { return *this; }
   // Of a context that no thread runs. With system_executor the first ssl::stream, which makes timers for asynchronous

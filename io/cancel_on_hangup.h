@@ -35,6 +35,7 @@
 
 namespace weft::io {
 
+// What counts as a hang-up: see above.
 enum class Hangup { kEnd, kReset };
 
 class FdSlot;

@@ -159,6 +159,7 @@ using LimitedResult = std::conditional_t<std::is_void_v<OwnedResult<F>>, bool,
 
 // As FiberBlocking(), in a given pool. For tests, and for other pools than the process's.
 
+// Runs f() on a thread of the pool, and returns or throws what it does. No deadline, no cancellation point.
 template <class F>
 std::invoke_result_t<std::decay_t<F>> RunBlocking(BlockingPool& pool, F&& f) {
   detail::StackCall<std::decay_t<F>> call(std::forward<F>(f));

@@ -22,7 +22,9 @@
 
 namespace weft::io {
 
+// What ReadFile() returns.
 struct ReadFileResult {
+  // None, or why there are no bytes.
   std::error_code error;
   std::string data;  // empty after an error
 };

@@ -18,16 +18,21 @@ namespace weft::io {
 
 struct IoResult {
   std::size_t bytes = 0;  // transferred, even if an error followed
+  // None, or why it ended.
   std::error_code error;
 
+  // Whether there was no error.
   bool ok() const noexcept { return !error; }
 };
 
+// What a wait for a descriptor has found.
 struct WaitFdResult {
   short events = 0;  // of those asked for, and POLLERR, POLLHUP; 0: an error
+  // None, or why it ended.
   std::error_code error;
 };
 
+// The kernel's number as a std::error_code that compares with std::errc.
 inline std::error_code ErrnoCode(int number) noexcept { return {number, std::generic_category()}; }
 
 }  // namespace weft::io

@@ -38,6 +38,7 @@ struct BlockedEndSignals {
   bool interrupt = false;  // SIGINT was not blocked before
   bool terminate = false;  // SIGTERM
 };
+// By the calling thread, before others are started: SIGINT and SIGTERM are blocked from then on.
 BlockedEndSignals BlockEndSignals() noexcept;
 // The calling thread, which should be the same. A signal then has its default action, also one that has come meanwhile.
 // The threads that were started go on to block both.

@@ -104,18 +104,22 @@ struct OnFdSpec {
 
 }  // namespace detail
 
+// A case for Select(): the stream has bytes, the end or an error; then(std::error_code).
 template <class F = synchronization::DoNothing>
 auto OnReadable(TcpStream& stream, F then = {}) {
   return detail::OnSlotSpec<F>{detail::SelectAccess::SlotOf(stream), detail::Readiness::kReadable, std::move(then)};
 }
+// A case for Select(): a connection can be accepted; then(std::error_code).
 template <class F = synchronization::DoNothing>
 auto OnReadable(TcpListener& listener, F then = {}) {
   return detail::OnSlotSpec<F>{detail::SelectAccess::SlotOf(listener), detail::Readiness::kReadable, std::move(then)};
 }
+// A case for Select(): a datagram has come; then(std::error_code).
 template <class F = synchronization::DoNothing>
 auto OnReadable(UdpSocket& socket, F then = {}) {
   return detail::OnSlotSpec<F>{detail::SelectAccess::SlotOf(socket), detail::Readiness::kReadable, std::move(then)};
 }
+// A case for Select(): the kernel has room, or there is an error; then(std::error_code).
 template <class F = synchronization::DoNothing>
 auto OnWritable(TcpStream& stream, F then = {}) {
   return detail::OnSlotSpec<F>{detail::SelectAccess::SlotOf(stream), detail::Readiness::kWritable, std::move(then)};
@@ -124,6 +128,7 @@ template <class F = synchronization::DoNothing>
 auto OnWritable(UdpSocket& socket, F then = {}) {
   return detail::OnSlotSpec<F>{detail::SelectAccess::SlotOf(socket), detail::Readiness::kWritable, std::move(then)};
 }
+// A case for Select(): the descriptor, which is not Weft's, has one of the `events` of poll(2); then(WaitFdResult).
 template <class F = synchronization::DoNothing>
 auto OnFd(int fd, short events, F then = {}) {
   return detail::OnFdSpec<F>{fd, events, std::move(then)};

@@ -33,7 +33,9 @@ class SocketAddress {
   // nullopt: it has another family, or is too short.
   static std::optional<SocketAddress> FromSockaddr(const sockaddr* address, socklen_t length);
 
+  // AF_INET, AF_INET6, AF_UNIX; AF_UNSPEC: no address.
   int family() const noexcept { return storage_.generic.sa_family; }
+  // Whether it is the path of a Unix socket.
   bool is_unix() const noexcept { return family() == AF_UNIX; }
   std::uint16_t port() const noexcept;  // 0 for a Unix socket
   // Text for Parse(); "(none)" for no address, "unix:" for a Unix socket without a name.

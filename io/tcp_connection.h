@@ -64,10 +64,12 @@ class TcpConnection {
     std::atomic<std::uint64_t> timed_out{0};  // connections that have waited longer; relaxed, a statistic
   };
 
+  // For a server: TcpServer makes its connections.
   explicit TcpConnection(Server* server) : server_(server) {}
   TcpConnection(const TcpConnection&) = delete;
   TcpConnection& operator=(const TcpConnection&) = delete;
 
+  // The connection, for reads and writes as of any TcpStream. Its address stays the same.
   TcpStream& stream() noexcept { return stream_; }
   const TcpStream& stream() const noexcept { return stream_; }
 

@@ -27,6 +27,7 @@ class SocketFile;
 
 class TcpListener {
  public:
+  // How it listens.
   struct Options {
     // Connections that the kernel keeps until they are accepted; its own limit is net.core.somaxconn.
     int backlog = 4096;
@@ -36,7 +37,9 @@ class TcpListener {
     bool shared = false;
   };
 
+  // Not open: Listen() or Adopt() comes first.
   TcpListener();
+  // The other one is not open then. No fiber is in a call of either.
   TcpListener(TcpListener&& other) noexcept;
   TcpListener& operator=(TcpListener&& other) noexcept;
   ~TcpListener();
@@ -76,8 +79,11 @@ class TcpListener {
 
   // Fibers in Accept() get operation_canceled. False: it was not open. Any thread.
   bool Close();
+  // Whether it listens. Any thread.
   bool IsOpen() const { return descriptor_.IsOpen(); }
+  // Where it listens, with the port that the kernel has chosen; (none) if it does not.
   SocketAddress local_address() const;
+  // For setsockopt() and the like. -1: not open.
   int fd() const { return descriptor_.fd(); }
 
  private:
@@ -95,6 +101,7 @@ class TcpListener {
   std::uint32_t forks_before_ = 0;  // that the process knew of before it opened the socket
 };
 
+// A listener listens on what its address says; the name is for readers.
 using UnixListener = TcpListener;
 
 }  // namespace weft::io

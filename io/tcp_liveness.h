@@ -23,6 +23,7 @@ namespace weft::io {
 
 // With these a peer is gone after two minutes of silence. At most 32,767 s, 32,767 s and 127.
 struct TcpKeepAlive {
+  // Whether the kernel sends probes.
   bool enabled = true;
   std::chrono::seconds idle{60};      // silence before the first probe
   std::chrono::seconds interval{10};  // between two probes

@@ -108,6 +108,7 @@
 
 namespace weft::io {
 
+// What a RequestHandler says when it returns: the connection waits for its next request, without a fiber, or is closed.
 enum class AfterRequest : std::uint8_t { kWaitForNext, kClose };
 
 namespace detail {
@@ -117,11 +118,15 @@ constexpr std::chrono::milliseconds ShorterLimit(std::chrono::milliseconds a, st
 }
 }  // namespace detail
 
+// A handler for a TcpServer whose connections wait for requests without a fiber: see above.
 // Explicit, because a lambda that returns something would do as a ConnectionHandler, too.
 class RequestHandler {
  public:
+  // Called with a connection that has, or may have, a request.
   using Function = std::function<AfterRequest(TcpConnection&)>;
+  // Called before a drain or a time-out closes a connection that waits; may write a last word.
   using Goodbye = std::function<void(TcpConnection&)>;
+  // `greeting`: called when a connection has come, before the first request, where the server speaks first.
   explicit RequestHandler(Function function, Goodbye goodbye = {}, Function greeting = {})
       : function_(std::move(function)), goodbye_(std::move(goodbye)), greeting_(std::move(greeting)) {}
   // As first_request_timeout and idle_timeout of TcpServer::Options; of two the shorter one counts. 0: none.
@@ -141,9 +146,12 @@ class RequestHandler {
 
 class TcpServer {
  public:
+  // Serves a connection, which is closed when it returns. In a fiber of its own.
   using Handler = std::function<void(TcpStream&)>;
+  // The same for a protocol of requests and answers, for TcpConnection::ReadRequest().
   using ConnectionHandler = std::function<void(TcpConnection&)>;
 
+  // Limits and time-outs. All are off, or as written here, by default.
   struct Options {
     // The most connections at once; more wait in the kernel. 0: no limit. Stop() accepts those that wait, too: it would
     // otherwise have to keep the listener open, and the clients that it ends would come back to it.
@@ -178,6 +186,7 @@ class TcpServer {
     std::chrono::milliseconds user_timeout{0};
   };
 
+  // Serves the connections of `listener`, from Start() on. The handler says how: see above.
   TcpServer(TcpListener listener, RequestHandler handler, Options options);
   TcpServer(TcpListener listener, RequestHandler handler);
   TcpServer(TcpListener listener, ConnectionHandler handler, Options options);
@@ -203,7 +212,9 @@ class TcpServer {
   // at once inside exit().
   bool HasLostItsRuntime() const noexcept;
 
+  // Where it listens, with the port that the kernel has chosen.
   SocketAddress local_address() const { return local_address_; }
+  // What it has counted since Start().
   struct Counts {
     // A connection that is not refused is counted here and in `open` at once: one that is not open has ended.
     std::uint64_t accepted = 0;
@@ -215,6 +226,7 @@ class TcpServer {
     std::uint64_t timed_out = 0;
     std::size_t open = 0;  // connections that are not closed
   };
+  // A snapshot. Any fiber and any thread.
   Counts counts() const;
 
  private:

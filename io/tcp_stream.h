@@ -40,6 +40,7 @@ class TcpServer;
 
 class TcpStream {
  public:
+  // Not open.
   TcpStream() = default;
   // Takes over a connected stream socket (and makes it non-blocking: io/reactor/descriptor.h).
   explicit TcpStream(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
@@ -96,6 +97,7 @@ class TcpStream {
   void Reset();
   // False: it was not open.
   bool Close() { return descriptor_.Close(); }
+  // Whether it has a descriptor, also when the peer has gone. Any thread.
   bool IsOpen() const { return descriptor_.IsOpen(); }
 
   // After the socket was given an upper-layer protocol (TCP_ULP: kTLS), where a read may end before the bytes do.
@@ -106,9 +108,12 @@ class TcpStream {
   // goes on byte by byte is not ended by it: a CancelScope with a deadline limits the whole. Any fiber and thread.
   // invalid_argument: below 0.
   struct Timeouts {
+    // For bytes of the peer. 0: no limit.
     std::chrono::milliseconds read{0};
+    // For room to write. 0: no limit.
     std::chrono::milliseconds write{0};
   };
+  // From the next wait on. invalid_argument: one is below 0.
   std::error_code SetTimeouts(const Timeouts& timeouts);
 
   // TCP only: whether small writes go out at once, which is the default.
@@ -138,6 +143,7 @@ class TcpStream {
   Descriptor descriptor_;
 };
 
+// A stream connects to what its address says; the name is for readers.
 using UnixStream = TcpStream;
 
 }  // namespace weft::io

@@ -19,16 +19,20 @@ namespace weft::io {
 
 // One of those that ReceiveMany() and SendMany() transfer.
 struct Datagram {
+  // Its bytes, or the room for them; stays until the call has returned.
   void* data = nullptr;
   std::size_t size = 0;    // to be sent; to be received: the room there is, and afterwards how many bytes came
   SocketAddress peer{};    // the sender; to be sent: none, if the socket is connected
   bool truncated = false;  // received: what did not fit is lost
 };
 
+// What ReceiveMany() and SendMany() return.
 struct DatagramsResult {
   std::size_t datagrams = 0;  // transferred, from the first on, even if an error followed
+  // None, or why it ended.
   std::error_code error;
 
+  // Whether there was no error.
   bool ok() const noexcept { return !error; }
 };
 
@@ -36,7 +40,9 @@ class SocketFile;
 
 class UdpSocket {
  public:
+  // Not open: Bind() or Connect() comes first.
   UdpSocket();
+  // The other one is not open then. No fiber is in a call of either.
   UdpSocket(UdpSocket&& other) noexcept;
   UdpSocket& operator=(UdpSocket&& other) noexcept;
   ~UdpSocket();
@@ -73,9 +79,13 @@ class UdpSocket {
   [[nodiscard]] IoResult SendSegments(const void* data, std::size_t size, std::size_t segment, const SocketAddress& to,
                                       Deadline deadline = {});
 
+  // Fibers in its calls get operation_canceled. False: it was not open. Any thread.
   bool Close();
+  // Whether it has a descriptor. Any thread.
   bool IsOpen() const { return descriptor_.IsOpen(); }
+  // Where it receives, with the port that the kernel has chosen; (none) if it is not open.
   SocketAddress local_address() const;
+  // For setsockopt() and the like. -1: not open.
   int fd() const { return descriptor_.fd(); }
 
  private:

@@ -47,10 +47,12 @@ namespace weft::io {
 
 class RequestBudget {
  public:
+  // What may be in work at a time.
   struct Limits {
     std::size_t requests = 0;  // 0: no limit
     std::size_t bytes = 0;     // 0: no limit
   };
+  // What is in work, and what was refused.
   struct Counts {
     std::size_t requests = 0;         // now; 0 without a limit
     std::size_t bytes = 0;            // now; 0 without a limit
@@ -59,8 +61,10 @@ class RequestBudget {
   };
   class Share;
 
+  // Counts against these limits.
   explicit RequestBudget(const Limits& limits) noexcept : requests_(limits.requests), bytes_(limits.bytes) {}
 
+  // A snapshot. Any fiber and any thread.
   [[nodiscard]] Counts counts() const noexcept {
     return {requests_.used(), bytes_.used(), requests_.refused(), bytes_.refused()};
   }
@@ -110,6 +114,7 @@ class RequestBudget {
 // What one request has of a budget. Gives it back at its end, or by Clear().
 class RequestBudget::Share {
  public:
+  // Of `budget`, which outlives it. Has nothing yet.
   explicit Share(RequestBudget* budget) noexcept : budget_(budget) {}
   ~Share() { Clear(); }
   Share(const Share&) = delete;
@@ -128,6 +133,7 @@ class RequestBudget::Share {
     return true;
   }
   std::size_t bytes() const noexcept { return bytes_; }  // that it has, also without a limit
+  // Gives back what it has; it can begin anew.
   void Clear() noexcept {
     if (bytes_ != 0) budget_->GiveBackBytes(bytes_);
     if (begun_) budget_->EndRequest();
@@ -143,10 +149,12 @@ class RequestBudget::Share {
 
 class RetryBudget {
  public:
+  // How much may be added to the requests.
   struct Options {
     double share = 0.2;    // of the requests; thousandths count
     double reserve = 100;  // at most so many are saved up, or one, if that is more; it begins with the reserve
   };
+  // Begins with the reserve. A share of 0, with a reserve of 0: never allows a call.
   explicit RetryBudget(const Options& options)
       : each_(Thousandths(options.share)),
         most_(std::max(Thousandths(options.reserve), each_ > 0 ? kOne : 0)),

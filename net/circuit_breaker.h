@@ -37,14 +37,18 @@ namespace weft::io {
 
 class CircuitBreaker {
  public:
+  // That of the steady clock.
   using TimePoint = std::chrono::steady_clock::time_point;
 
+  // When it opens, and for how long.
   struct Options {
-    int failures = 5;  // in a row
-    std::chrono::nanoseconds open_for = std::chrono::seconds(1);
+    int failures = 5;                                             // in a row
+    std::chrono::nanoseconds open_for = std::chrono::seconds(1);  // for the first time
+    // At most: the time doubles with each probe that fails.
     std::chrono::nanoseconds open_for_most = std::chrono::seconds(30);
     std::chrono::nanoseconds silence = std::chrono::seconds(1);  // for ReportUnanswered()
   };
+  // kClosed: calls go through; kOpen: they are refused; kHalfOpen: few go through, to see.
   enum class State : std::uint8_t { kClosed, kOpen, kHalfOpen };
 
   // A call that was admitted.
@@ -55,7 +59,9 @@ class CircuitBreaker {
     std::uint64_t epoch_;
   };
 
+  // With all Options as they are by default.
   CircuitBreaker() : CircuitBreaker(Options()) {}
+  // Begins closed.
   explicit CircuitBreaker(const Options& options);
   ~CircuitBreaker();
   CircuitBreaker(const CircuitBreaker&) = delete;
@@ -71,6 +77,7 @@ class CircuitBreaker {
   void ReportUnanswered(Admission admission, TimePoint asked_at);
   void ReportUnanswered(Admission admission, TimePoint asked_at, TimePoint now);
 
+  // A snapshot, for reports; TryAdmit() decides.
   State state() const;
 
  private:

@@ -37,6 +37,7 @@
 
 namespace weft::io {
 
+// How to look the host up, and how to try its addresses.
 struct ConnectOptions {
   // How long an attempt is alone. RFC 8305: 250 ms; no less than 100 ms, no more than 2 s.
   std::chrono::nanoseconds attempt_delay = std::chrono::milliseconds(250);

@@ -41,28 +41,33 @@ namespace weft::io {
 
 class ConnectionPool {
  public:
+  // Makes a connection; called by Acquire(), in its caller, with its deadline.
   using Connect = std::function<std::error_code(TcpStream* stream, Deadline deadline)>;
 
+  // How many connections, and for how long.
   struct Options {
     std::size_t max_connections = 64;  // lent at a time
     std::size_t max_idle = 16;         // kept; the one that is idle longest goes
+    // One that was idle for longer is closed, and not lent.
     std::chrono::nanoseconds idle_timeout = std::chrono::seconds(30);
     // For peers that vanish (io/tcp_liveness.h): set after `connect`, not on Unix sockets. The defaults set nothing.
     TcpKeepAlive keep_alive{.enabled = false};
     std::chrono::milliseconds user_timeout{0};
   };
 
+  // What the pool has counted since it was made, and has now.
   struct Counts {
-    std::uint64_t connected = 0;
-    std::uint64_t reused = 0;
+    std::uint64_t connected = 0;  // connections made
+    std::uint64_t reused = 0;     // calls that got one which another call had before
     std::uint64_t unhealthy = 0;  // idle ones that were closed, because of their state or their age
-    std::size_t lent = 0;
-    std::size_t idle = 0;
+    std::size_t lent = 0;         // now
+    std::size_t idle = 0;         // now
   };
 
   // A connection that is lent.
   class Lease {
    public:
+    // Of no connection.
     Lease() = default;
     Lease(Lease&& other) noexcept { *this = std::move(other); }
     Lease& operator=(Lease&& other) noexcept {
@@ -76,6 +81,7 @@ class ConnectionPool {
 
     TcpStream& operator*() noexcept { return stream_; }
     TcpStream* operator->() noexcept { return &stream_; }
+    // Whether it has a connection.
     explicit operator bool() const noexcept { return pool_ != nullptr; }
     bool is_reused() const noexcept { return is_reused_; }  // another call had it before
 
@@ -89,6 +95,7 @@ class ConnectionPool {
     bool is_reused_ = false;
   };
 
+  // `connect` makes the connections, as options say how many. Makes none yet.
   explicit ConnectionPool(Connect connect) : ConnectionPool(std::move(connect), Options()) {}
   ConnectionPool(Connect connect, const Options& options);
   ~ConnectionPool();
@@ -97,7 +104,9 @@ class ConnectionPool {
 
   // Success: *lease has a connection. A former one of *lease is closed before.
   [[nodiscard]] std::error_code Acquire(Lease* lease, Deadline deadline = {});
+  // Those that are not lent. Any fiber and any thread.
   void CloseIdle();  // all that are not lent
+  // A snapshot. Any fiber and any thread.
   Counts counts() const;
 
  private:

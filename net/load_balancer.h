@@ -34,6 +34,7 @@
 
 namespace weft::io {
 
+// How a server is chosen: see above.
 enum class BalancePolicy : std::uint8_t { kRoundRobin, kLeastLoaded, kConsistentHash };
 
 class LoadBalancer {
@@ -51,6 +52,7 @@ class LoadBalancer {
     ~Picked() {
       if (server_ != nullptr) server_->calls.fetch_sub(1, std::memory_order_relaxed);  // A hint for other picks.
     }
+    // The server's place among the names, from 0.
     std::size_t index() const noexcept { return index_; }
 
    private:
@@ -60,6 +62,7 @@ class LoadBalancer {
     std::size_t index_;
   };
 
+  // One server for each name; at least one.
   LoadBalancer(BalancePolicy policy, const std::vector<std::string>& names);
 
   // None: no server is usable.
@@ -71,9 +74,11 @@ class LoadBalancer {
 
   // All are usable at first.
   void SetUsable(std::size_t index, bool usable);
+  // Whether the server is used. At first all are.
   bool IsUsable(std::size_t index) const;
   // Calls under way.
   std::size_t Calls(std::size_t index) const;
+  // How many servers there are.
   std::size_t size() const noexcept { return servers_.size(); }
 
  private:

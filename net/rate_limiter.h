@@ -40,10 +40,12 @@ namespace weft {
 
 class RateLimiter {
  public:
+  // How many, and how many at once.
   struct Options {
     double per_second = 0;   // units; one in 10^9 seconds to 10^9 a second. To be given
     std::int64_t burst = 1;  // units that may be taken at once when none were for a while; earned in 10^9 s at most
   };
+  // Begins with a full burst.
   explicit RateLimiter(const Options& options);
   RateLimiter(const RateLimiter&) = delete;
   RateLimiter& operator=(const RateLimiter&) = delete;

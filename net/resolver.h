@@ -77,15 +77,19 @@
 
 namespace weft::io {
 
+// Which addresses are wanted.
 struct ResolveOptions {
   int family = AF_UNSPEC;         // or AF_INET, AF_INET6 only
   int socket_type = SOCK_STREAM;  // for SOCK_DGRAM a service may have another port
 };
 
+// The addresses of a host, or why there are none.
 struct ResolveResult {
+  // None, or why there are no addresses.
   std::error_code error;
   std::vector<SocketAddress> addresses;  // at least one, unless there was an error
 
+  // Whether there was no error.
   bool ok() const noexcept { return !error; }
 };
 
@@ -100,14 +104,17 @@ using ResolverLookUp =
 struct ResolverCaching {
   std::chrono::nanoseconds ttl{0};           // of an answer
   std::chrono::nanoseconds negative_ttl{0};  // of EAI_NONAME and EAI_NODATA
+  // Answers that are kept at most.
   std::size_t max_entries = 1024;
 };
 
+// What a resolver is made from.
 struct ResolverOptions {
   // Look-ups that run at once; a thread each, made when needed. As many as for other blocking calls: one that no
   // server answers holds its thread for 10 s.
   std::int64_t threads = 64;
   std::int64_t queue_size = 1024;  // look-ups that wait for a thread; further callers wait for room
+  // How long answers are kept; by default not at all.
   ResolverCaching caching;
   ResolverLookUp look_up;  // empty: getaddrinfo()
 };
@@ -125,12 +132,15 @@ class ResolverCore;
 
 class Resolver {
  public:
+  // The types above, under shorter names.
   using LookUp = ResolverLookUp;
   using Caching = ResolverCaching;
   using Options = ResolverOptions;
   using Counts = ResolverCounts;
 
+  // With as many threads as for other blocking calls, and no cache.
   Resolver() : Resolver(Options()) {}
+  // As `options` say. The threads are made when they are needed.
   explicit Resolver(Options options);
   ~Resolver();
   Resolver(const Resolver&) = delete;
@@ -144,6 +154,7 @@ class Resolver {
   void SetCaching(const Caching& caching);
   // Look-ups that are under way are kept as they come.
   void ForgetKept();
+  // Since it was made; a snapshot. Any fiber and any thread.
   Counts counts() const;
 
  private:

@@ -63,20 +63,24 @@
 
 namespace weft {
 
+// How often a call is made again, and after which pauses.
 struct RetryPolicy {
   std::size_t max_attempts = 3;  // in all
+  // The first pause, before its random part is taken off.
   std::chrono::nanoseconds initial_backoff = std::chrono::milliseconds(50);
   double backoff_multiplier = 2;  // from one pause to the next, at least 1
+  // No pause is longer.
   std::chrono::nanoseconds max_backoff = std::chrono::seconds(5);
-  double jitter = 0.5;  // the part of a pause that is random, 0 to 1
-  io::RetryBudget* budget = nullptr;
+  double jitter = 0.5;                // the part of a pause that is random, 0 to 1
+  io::RetryBudget* budget = nullptr;  // nullptr: no budget. Outlives the call.
 };
 
+// When a call is made a second time, beside the first.
 struct HedgeOptions {
   // After the start of the last attempt. By default another one is made only when one has failed.
   std::chrono::nanoseconds delay = std::chrono::nanoseconds::max();
-  std::size_t max_attempts = 2;  // in all
-  io::RetryBudget* budget = nullptr;
+  std::size_t max_attempts = 2;       // in all
+  io::RetryBudget* budget = nullptr;  // nullptr: no budget. Outlives the call.
 };
 
 namespace retry_internal {
@@ -284,6 +288,8 @@ void RunAttempt(HedgeCore* core, HedgeResult<Result>* kept, F& f, std::size_t nu
 
 }  // namespace retry_internal
 
+// Calls f() until it succeeds, as `policy` says; returns its last result or throws its last exception. `retryable` is
+// asked for each failure whether to go on. Any fiber and any thread; sleeps in between; a cancellation point.
 template <class F>
 auto Retry(const RetryPolicy& policy, F&& f) {
   return retry_internal::RetryCalls(policy, f, retry_internal::AlwaysRetryable());
@@ -293,6 +299,9 @@ auto Retry(const RetryPolicy& policy, F&& f, Retryable&& retryable) {
   return retry_internal::RetryCalls(policy, f, retryable);
 }
 
+// Calls f(0), f(1) ... in fibers, a further one when those before are slow or have failed; returns the first success,
+// or the last failure. The others have ended then. Any fiber and any thread; switches (a thread: blocks); a
+// cancellation point.
 template <class F>
 auto Hedge(const HedgeOptions& options, F&& f) {
   using Result = std::decay_t<std::invoke_result_t<F&, std::size_t>>;

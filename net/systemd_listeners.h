@@ -20,8 +20,10 @@
 
 namespace weft::io {
 
+// A listening socket, with the name that its unit gives it.
 struct SystemdListener {
   std::string name;  // FileDescriptorName= of the unit; empty without LISTEN_FDNAMES
+  // Listens already.
   TcpListener listener;
 };
 

@@ -47,15 +47,20 @@ enum class ReadyReason {
 // What one worker has taken from the shared queue. Counts only grow; any thread reads them.
 struct QueueCounts {
   std::uint64_t visits = 0;  // those that brought fibers
+  // Fibers that they brought.
   std::uint64_t fibers = 0;
 };
 
 class SchedulingPolicy {
  public:
+  // Instead of a worker's number: the caller is no worker of the group.
   static constexpr int kNoWorker = -1;
 
+  // What a policy is made from.
   struct Options {
+    // Workers of the group, numbered from 0.
     unsigned workers = 1;
+    // Fibers that the bounded queue holds; a power of two.
     std::size_t run_queue_size = 131072;
     int node = -1;  // NUMA node of its memory; -1: any
   };
@@ -109,8 +114,8 @@ class SchedulingPolicy {
   // Any thread: a fiber for another group, never a group-local one. must_notify: as for Pop().
   [[nodiscard]] virtual FiberEntity* Steal(bool* must_notify) = 0;
 
-  // Any thread.
-  virtual bool HasWork() const = 0;
+  // Any thread, here and below.
+  virtual bool HasWork() const = 0;               // a fiber waits in it (SP1)
   virtual bool HasStealable() const = 0;          // Steal() may bring a fiber (group-local ones count, too)
   virtual bool Full() const = 0;                  // no room but in a worker's own queue
   virtual bool HalfEmpty() const = 0;             // blocked spawners should go on
@@ -126,6 +131,7 @@ class SchedulingPolicy {
 
 // Policies by name, in policy/policy_dispatch.cc. Any thread.
 
+// Makes the policy of one group. Called once a group, by the thread that starts the runtime.
 using SchedulingPolicyFactory = std::function<std::unique_ptr<SchedulingPolicy>(const SchedulingPolicy::Options&)>;
 
 // False: the name is taken.
@@ -133,6 +139,7 @@ bool RegisterSchedulingPolicy(std::string_view name, SchedulingPolicyFactory fac
 // nullptr: no such policy.
 std::unique_ptr<SchedulingPolicy> CreateSchedulingPolicy(std::string_view name,
                                                          const SchedulingPolicy::Options& options);
+// The names of all policies that there are: "v1", "v2" and those registered.
 std::vector<std::string> SchedulingPolicyNames();
 
 }  // namespace weft::scheduling_group

@@ -61,6 +61,7 @@ namespace weft {
 // FailAfter(): the time was over before f had come to its end.
 class DeadlineExceeded : public std::runtime_error {
  public:
+  // With a fixed text.
   DeadlineExceeded();
   ~DeadlineExceeded() override;
 };
@@ -105,6 +106,7 @@ class CancelScope {
 
   // The fiber that calls Run(), before or in it. One that has passed cancels it.
   void SetDeadline(Deadline deadline) noexcept;
+  // What counts now: that of the constructor, or of the last SetDeadline().
   Deadline deadline() const noexcept;
 
   // The first call allocates; throws std::bad_alloc. Any fiber or thread, but one at a time.

@@ -42,6 +42,7 @@ enum class [[nodiscard]] ChannelResult : std::uint8_t{
 template <class T>
 class [[nodiscard]] ChannelItem {
  public:
+  // Empty, with kWouldBlock: to be assigned to.
   ChannelItem() = default;
   ChannelItem(const ChannelItem&) = default;
   ChannelItem(ChannelItem&&) = default;  // NOLINT(performance-noexcept-move-constructor): as T's.
@@ -54,6 +55,7 @@ class [[nodiscard]] ChannelItem {
   // How the Get() ended: kOk, with an item, or why there is none.
   ChannelResult result() const noexcept { return result_; }
 
+  // Whether there is an item: result() is kOk.
   bool has_value() const noexcept { return item_.has_value(); }
   explicit operator bool() const noexcept { return item_.has_value(); }
   T& operator*() & noexcept { return *item_; }
@@ -65,6 +67,7 @@ class [[nodiscard]] ChannelItem {
   T& value() & { return item_.value(); }
   const T& value() const& { return item_.value(); }
   T&& value() && { return std::move(item_).value(); }
+  // The item, copied or moved out; `other` if there is none.
   template <class U>
   T value_or(U&& other) const& {
     return item_.value_or(std::forward<U>(other));
@@ -74,6 +77,7 @@ class [[nodiscard]] ChannelItem {
     return std::move(item_).value_or(std::forward<U>(other));
   }
   // NOLINTBEGIN(google-explicit-constructor)
+  // The item in a std::optional. The reason why there is none is lost.
   operator std::optional<T>() const& requires std::is_copy_constructible_v<T> { return item_; }
   operator std::optional<T>() && { return std::move(item_); }
   // NOLINTEND(google-explicit-constructor)
@@ -108,6 +112,7 @@ class ChannelIterator {
   using value_type = typename Channel::value_type;
   using difference_type = std::ptrdiff_t;
 
+  // Gets the first item: may switch (a thread: block).
   explicit ChannelIterator(Channel* channel) : channel_(channel) { Next(); }
 
   value_type& operator*() const noexcept { return *item_; }

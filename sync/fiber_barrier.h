@@ -23,6 +23,8 @@ namespace weft {
 
 class FiberBarrier {
  public:
+  // `expected`: how many arrive in a phase, above 0. The last of them calls completion(), if there is one, before it
+  // lets the others through.
   explicit FiberBarrier(std::ptrdiff_t expected, UniqueFunction<void()> completion = nullptr);
   FiberBarrier(const FiberBarrier&) = delete;
   FiberBarrier& operator=(const FiberBarrier&) = delete;

@@ -49,6 +49,7 @@ template <class T>
 class FiberBlockingBoundedQueue {
  public:
   using value_type = T;
+  // What an item weighs. Called by several at a time.
   using WeightFunction = UniqueFunction<std::size_t(const T&)>;
 
   // Without a function each item weighs 1. The function is called by all that push, several at a time.
@@ -79,6 +80,7 @@ class FiberBlockingBoundedQueue {
     return *this;
   }
 
+  // Waits for room, as the head of this file says, and puts the item in. A cancellation point. kOk: it is in.
   ChannelResult Put(T&& item, Deadline deadline = {}) {
     const std::size_t weight = Weigh(item);
     {
@@ -92,6 +94,7 @@ class FiberBlockingBoundedQueue {
     return ChannelResult::kOk;
   }
   ChannelResult Put(const T& item, Deadline deadline = {}) { return Put(T(item), deadline); }
+  // The same without waiting for room. kWouldBlock: there is none.
   ChannelResult TryPut(T&& item) {
     const std::size_t weight = Weigh(item);
     {
@@ -104,13 +107,16 @@ class FiberBlockingBoundedQueue {
     return ChannelResult::kOk;
   }
 
+  // The same with a copy.
   ChannelResult TryPut(const T& item) { return TryPut(T(item)); }
 
+  // Waits for an item, and takes the oldest one. A cancellation point.
   ChannelItem<T> Get(Deadline deadline = {}) {
     ChannelItem<T> item;
     item.result_ = AwaitFirst([&](T&& first) { item.item_.emplace(std::move(first)); }, deadline);
     return item;
   }
+  // The same without waiting for an item.
   ChannelItem<T> TryGet() {
     ChannelItem<T> item;
     item.result_ = AttemptFirst([&](T&& first) { item.item_.emplace(std::move(first)); });
@@ -136,6 +142,7 @@ class FiberBlockingBoundedQueue {
     std::scoped_lock lock(mutex_);
     return weight_;
   }
+  // How much weight it may hold.
   std::size_t Capacity() const {
     std::scoped_lock lock(mutex_);
     return capacity_;
@@ -149,6 +156,7 @@ class FiberBlockingBoundedQueue {
     not_full_.notify_all();
   }
 
+  // No further item goes in; waiting Put()s fail. What is in it can still be taken. Final.
   void Stop() {
     {
       std::scoped_lock lock(mutex_);

@@ -39,10 +39,13 @@ namespace weft {
 
 class FiberBlockingNoncontiguousBuffer {
  public:
+  // `capacity`: how many bytes it may hold.
   explicit FiberBlockingNoncontiguousBuffer(std::size_t capacity) : capacity_(capacity) {}
   FiberBlockingNoncontiguousBuffer(const FiberBlockingNoncontiguousBuffer&) = delete;
   FiberBlockingNoncontiguousBuffer& operator=(const FiberBlockingNoncontiguousBuffer&) = delete;
 
+  // Waits for room for all of `bytes`, and puts them in, in one piece. A cancellation point. False: stopped, or the
+  // deadline has passed; `bytes` is unchanged.
   bool Append(NoncontiguousBuffer&& bytes, Deadline deadline = {}) {
     {
       std::unique_lock lock(mutex_);
@@ -53,6 +56,7 @@ class FiberBlockingNoncontiguousBuffer {
     not_empty_.notify_all();
     return true;
   }
+  // The same without waiting for room.
   [[nodiscard]] bool TryAppend(NoncontiguousBuffer&& bytes) {
     {
       std::scoped_lock lock(mutex_);
@@ -76,6 +80,8 @@ class FiberBlockingNoncontiguousBuffer {
     return true;
   }
 
+  // Waits for `size` bytes, and takes them: `out` then has them, and nothing else. A cancellation point. False: the
+  // deadline has passed, and `out` is unchanged. After Stop(): true, with what there is, up to `size` bytes.
   bool Cut(NoncontiguousBuffer& out, std::size_t size, Deadline deadline = {}) {
     {
       std::unique_lock lock(mutex_);
@@ -86,6 +92,7 @@ class FiberBlockingNoncontiguousBuffer {
     not_full_.notify_all();
     return true;
   }
+  // The same without waiting for bytes. False: there are fewer, and `out` is unchanged.
   [[nodiscard]] bool TryCut(NoncontiguousBuffer& out, std::size_t size) {
     {
       std::scoped_lock lock(mutex_);
@@ -96,10 +103,12 @@ class FiberBlockingNoncontiguousBuffer {
     return true;
   }
 
+  // How many bytes are in it; a snapshot.
   std::size_t ByteSize() const {
     std::scoped_lock lock(mutex_);
     return content_.ByteSize();
   }
+  // How many bytes it may hold.
   std::size_t Capacity() const {
     std::scoped_lock lock(mutex_);
     return capacity_;
@@ -113,6 +122,7 @@ class FiberBlockingNoncontiguousBuffer {
     not_full_.notify_all();
   }
 
+  // The end of the stream: no bytes go in any more, nobody waits. Final.
   void Stop() {
     {
       std::scoped_lock lock(mutex_);

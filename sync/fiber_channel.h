@@ -73,11 +73,13 @@ class FiberChannel {
  public:
   using value_type = T;
 
+  // `capacity`: how many items it holds; 0: a Put() waits for its Get(). Allocates the slots.
   explicit FiberChannel(std::size_t capacity) : capacity_(capacity), slots_(new Slot[capacity]) {}
   FiberChannel(const FiberChannel&) = delete;
   FiberChannel& operator=(const FiberChannel&) = delete;
   ~FiberChannel() { CloseNow(); }
 
+  // How many items it holds at most.
   std::size_t Capacity() const noexcept { return capacity_; }
   // Snapshots, for reports.
   std::size_t Size() const noexcept {
@@ -89,6 +91,8 @@ class FiberChannel {
     return closed_;
   }
 
+  // Waits for room (capacity 0: for a getter) and puts the item in. A cancellation point. kOk: it is in, or got. Else
+  // the item is unchanged: kClosed, or kTimedOut.
   ChannelResult Put(T&& item, Deadline deadline = {}) {
     ChannelResult result;
     synchronization::BeginCancellationPoint();
@@ -104,6 +108,8 @@ class FiberChannel {
   }
   ChannelResult TryPut(const T& item) { return TryPut(T(item)); }
 
+  // Waits for an item, and takes the oldest one. A cancellation point. Without an item: closed and empty, or the
+  // deadline has passed.
   ChannelItem<T> Get(Deadline deadline = {}) {
     ChannelItem<T> item;
     synchronization::BeginCancellationPoint();
@@ -123,7 +129,10 @@ class FiberChannel {
   ChannelIterator<FiberChannel> begin() { return ChannelIterator<FiberChannel>(this); }
   std::default_sentinel_t end() const noexcept { return {}; }
 
+  // No further item goes in, waiting Put()s fail; what is in it can still be got. Never switches if T is trivially
+  // copyable.
   void Close() noexcept { Close(/*drop_items=*/false); }
+  // The same, and the items in it are destroyed.
   void CloseNow() noexcept { Close(/*drop_items=*/true); }
 
  private:

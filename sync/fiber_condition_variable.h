@@ -39,24 +39,30 @@ namespace weft {
 
 class FiberConditionVariable {
  public:
+  // Nobody waits. Usable before any initialisation of the program has run.
   constexpr FiberConditionVariable() = default;
   FiberConditionVariable(const FiberConditionVariable&) = delete;
   FiberConditionVariable& operator=(const FiberConditionVariable&) = delete;
   // Waits for those that timed out while they were notified and have not left the queue yet: a moment, rarely.
   ~FiberConditionVariable() { queue_.Drain("FiberConditionVariable"); }
 
+  // Wakes one of those that wait; nothing if nobody does. Never switches or blocks.
   void notify_one() noexcept {
     if (!queue_.empty_hint()) NotifyOneSlow();  // CV2
   }
+  // Wakes all that wait. Never switches or blocks.
   void notify_all() noexcept {
     if (!queue_.empty_hint()) NotifyAllSlow();  // CV2
   }
 
+  // Unlocks, waits to be notified, and locks again; also locked again when it throws. May return without a
+  // notification.
   void wait(std::unique_lock<FiberMutex>& lock) {
     const synchronization::UnendedWait named("FiberConditionVariable::wait()");
     synchronization::CheckInterrupted(WaitOnce(lock, {}, synchronization::Interruptible::kYes));
   }
 
+  // The same. std::cv_status::timeout: the deadline has passed.
   std::cv_status wait(std::unique_lock<FiberMutex>& lock, Deadline deadline) {
     using synchronization::Interruptible;
     return synchronization::CheckInterruptedWithResult(WaitOnce(lock, deadline, Interruptible::kResult)) ==
@@ -65,6 +71,7 @@ class FiberConditionVariable {
                : std::cv_status::no_timeout;
   }
 
+  // Waits until stop_waiting() is true. It is called with the lock, first before the wait.
   template <class Predicate, class = std::enable_if_t<!std::is_convertible_v<Predicate, Deadline>>>
   void wait(std::unique_lock<FiberMutex>& lock, Predicate stop_waiting) {
     while (!stop_waiting()) wait(lock);

@@ -47,6 +47,7 @@ namespace weft {
 
 class FiberEvent {
  public:
+  // Not set.
   constexpr FiberEvent() = default;
   FiberEvent(const FiberEvent&) = delete;
   FiberEvent& operator=(const FiberEvent&) = delete;
@@ -66,6 +67,7 @@ class FiberEvent {
     return true;
   }
 
+  // Waits until it is set; returns at once if it is.
   void Wait() {
     synchronization::BeginCancellationPoint();
     if (IsSet()) return;
@@ -81,6 +83,7 @@ class FiberEvent {
                           synchronization::WaitResult::kNotified;
   }
 
+  // Sets it, and lets all that wait through. Never switches, blocks or fails.
   void Set() noexcept;
 
   // The next waits wait again. Whoever waits already, or is being let through, is not held back.

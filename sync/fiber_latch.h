@@ -43,6 +43,7 @@ namespace weft {
 
 class FiberLatch {
  public:
+  // Opens after `count`, 0 or more, is counted down; 0: it is open.
   explicit FiberLatch(std::ptrdiff_t count) : word_(static_cast<std::uint64_t>(count) << kCountShift) {
     WEFT_CHECK(count >= 0 && count <= kMaxCount, "FiberLatch: bad count ", count);
   }
@@ -50,6 +51,8 @@ class FiberLatch {
   FiberLatch& operator=(const FiberLatch&) = delete;
   ~FiberLatch() { queue_.CheckNobodyWaits("FiberLatch"); }
 
+  // Counts down by `n`; below zero ends the process. The one that comes to zero lets all waiters through. Never
+  // switches.
   void CountDown(std::ptrdiff_t n = 1) noexcept {
     const std::uint64_t minus = static_cast<std::uint64_t>(n) << kCountShift;
     // release: what the caller did before. acquire: the last one hands on what all others did, also where it does so by
@@ -68,6 +71,7 @@ class FiberLatch {
     return true;
   }
 
+  // Waits until it is open.
   void Wait() const {
     synchronization::BeginCancellationPoint();
     if (TryWait()) return;

@@ -80,6 +80,7 @@ class FiberConditionVariable;
 
 class WEFT_CAPABILITY("FiberMutex") FiberMutex {
  public:
+  // Free. Usable before any initialisation of the program has run.
   constexpr FiberMutex() = default;
   FiberMutex(const FiberMutex&) = delete;
   FiberMutex& operator=(const FiberMutex&) = delete;
@@ -89,18 +90,21 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
     WEFT_DCHECK(word_.load(std::memory_order_relaxed) == 0, "FiberMutex::~FiberMutex: it is locked");
   }
 
+  // Waits until it is free, and takes it. May switch (a thread: block). No cancellation point.
   void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
     static_cast<void>(LockUntil(Deadline::None(), OwnerTag()));
     owner_.Set();
   }
 
+  // Takes it if it is free. Never waits.
   [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     if (!TakeFree(OwnerTag())) return false;
     owner_.Set();
     return true;
   }
 
+  // Frees it, and wakes a waiter. By its owner. Never switches.
   void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     owner_.Clear();
     UnlockAs(OwnerTag());
@@ -215,18 +219,24 @@ static_assert(sizeof(FiberMutex) == 24);
 // waiter itself leaves the queue (WS5). The time-out touches the fiber's entity and its decision word only (WQ4).
 class WEFT_CAPABILITY("FiberTimedMutex") FiberTimedMutex : private FiberMutex {
  public:
+  // Free. Usable before any initialisation of the program has run.
   constexpr FiberTimedMutex() = default;
   FiberTimedMutex(const FiberTimedMutex&) = delete;
   FiberTimedMutex& operator=(const FiberTimedMutex&) = delete;
   ~FiberTimedMutex() { ForgetTheLock(); }
 
+  // Waits until it is free, and takes it. May switch (a thread: block). No cancellation point.
   void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
     static_cast<void>(LockUntil(Deadline::None(), kNoOwner));
   }
+  // Takes it if it is free. Never waits.
   [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS { return TakeFree(kNoOwner); }
+  // Frees it, and wakes a waiter. Any fiber or thread may. Never switches.
   void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS { UnlockAs(kNoOwner); }
 
+  // The same as lock() with a limit. False: it was not free in time, and is not taken. A `timeout` of 0 or below makes
+  // one attempt.
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout)
       WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
@@ -234,6 +244,7 @@ class WEFT_CAPABILITY("FiberTimedMutex") FiberTimedMutex : private FiberMutex {
     return try_lock() || LockUntil(Deadline(timeout), kNoOwner);
   }
 
+  // False: it was not free at the deadline, and is not taken.
   [[nodiscard]] bool try_lock_until(Deadline deadline) WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
     return LockUntil(deadline, kNoOwner);

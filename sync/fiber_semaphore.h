@@ -49,8 +49,10 @@ namespace weft {
 
 class FiberSemaphore {
  public:
+  // The most units that there can be.
   static constexpr std::ptrdiff_t Max() noexcept { return PTRDIFF_MAX >> kUnitShift; }
 
+  // `units`: how many are free, from 0 to Max().
   explicit FiberSemaphore(std::ptrdiff_t units) : word_(Word(units)) {
     WEFT_CHECK(units >= 0 && units <= Max(), "FiberSemaphore: bad number of units ", units);
   }
@@ -63,6 +65,7 @@ class FiberSemaphore {
     queue_.CheckNobodyWaits("FiberSemaphore");
   }
 
+  // Waits for a unit, and takes it.
   void Acquire() {
     synchronization::BeginCancellationPoint();
     if (TryAcquire()) return;

@@ -40,6 +40,7 @@ namespace weft {
 
 class FiberSeqLock {
  public:
+  // Free. Usable before any initialisation of the program has run.
   constexpr FiberSeqLock() = default;
   FiberSeqLock(const FiberSeqLock&) = delete;
   FiberSeqLock& operator=(const FiberSeqLock&) = delete;
@@ -59,6 +60,8 @@ class FiberSeqLock {
     return sequence_.load(std::memory_order_relaxed) != sequence ? 1 : 0;  // Ordered by the fence.
   }
 
+  // Begins a writer's section: waits for other writers (may switch; a thread: block). Readers that have begun will read
+  // again.
   void WriteSeqLock() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     writer_.lock();
     // relaxed: ordered by the fence.
@@ -67,6 +70,7 @@ class FiberSeqLock {
     base::ThreadFence(std::memory_order_release);
   }
 
+  // Ends it. By the fiber or thread that began it. Never switches.
   void WriteSeqUnlock() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     // release: our writes. Pairs with the acquire in ReadSeqBegin().
     sequence_.store(sequence_.load(std::memory_order_relaxed) + 1, std::memory_order_release);

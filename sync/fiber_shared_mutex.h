@@ -47,6 +47,7 @@ namespace weft {
 
 class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
  public:
+  // Free. Usable before any initialisation of the program has run.
   constexpr FiberSharedMutex() = default;
   FiberSharedMutex(const FiberSharedMutex&) = delete;
   FiberSharedMutex& operator=(const FiberSharedMutex&) = delete;
@@ -58,25 +59,30 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
 
   // --- The writer ---
 
+  // Waits until nobody has it, and takes it as the writer. May switch (a thread: block).
   void lock() WEFT_ACQUIRE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
     static_cast<void>(LockUntil(Deadline::None()));
   }
+  // Takes it as the writer if nobody has it. Never waits.
   [[nodiscard]] bool try_lock() WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     if (!TakeFree()) return false;
     writer_.Set();
     return true;
   }
+  // The same as lock() with a limit. False: not in time, and it is not taken.
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& timeout)
       WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
     return try_lock() || LockUntil(Deadline(timeout));
   }
+  // The same with a deadline.
   [[nodiscard]] bool try_lock_until(Deadline deadline) WEFT_TRY_ACQUIRE(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
     return LockUntil(deadline);
   }
+  // By the writer. Frees it, or hands it to those that wait. Never switches.
   void unlock() WEFT_RELEASE() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     writer_.Clear();
     if (WEFT_UNLIKELY(!GiveUpWriter())) UnlockSlow();
@@ -84,26 +90,31 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
 
   // --- A reader ---
 
+  // Waits while a writer has it or waits for it, and takes it as a reader, beside others. May switch (a thread: block).
   void lock_shared() WEFT_ACQUIRE_SHARED() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
     static_cast<void>(LockSharedUntil(Deadline::None()));
   }
+  // Takes it as a reader if no writer has it or waits for it. Never waits.
   [[nodiscard]] bool try_lock_shared() WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     if (!JoinReaders()) return false;
     last_reader_.Set();
     return true;
   }
+  // The same as lock_shared() with a limit. False: not in time, and it is not taken.
   template <class Rep, class Period>
   [[nodiscard]] bool try_lock_shared_for(const std::chrono::duration<Rep, Period>& timeout)
       WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
     return try_lock_shared() || LockSharedUntil(Deadline(timeout));
   }
+  // The same with a deadline.
   [[nodiscard]] bool try_lock_shared_until(Deadline deadline)
       WEFT_TRY_ACQUIRE_SHARED(true) WEFT_NO_THREAD_SAFETY_ANALYSIS {
     scheduling_group::YieldIfSliceIsOver();
     return LockSharedUntil(deadline);
   }
+  // By a reader. The last one lets a writer in. Never switches.
   void unlock_shared() WEFT_RELEASE_SHARED() WEFT_NO_THREAD_SAFETY_ANALYSIS {
     last_reader_.Clear();
     if (WEFT_UNLIKELY(!LeaveReaders())) UnlockSharedSlow();

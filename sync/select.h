@@ -397,10 +397,13 @@ void CallThen(std::size_t number, CaseChain<First, Rest...>& chain, First& spec,
 
 }  // namespace synchronization
 
+// A case for Select(): an item was got, or the channel is closed and empty; then(ChannelItem<T>).
 template <class T, class F = synchronization::DoNothing>
 auto OnGet(FiberChannel<T>& channel, F then = {}) {
   return synchronization::OnGetSpec<T, F>{&channel, std::move(then)};
 }
+// A case for Select(): the item was put, or the channel is closed; then(ChannelResult). An rvalue is moved from only if
+// it was put, and must live until Select() returns.
 template <class T, class U, class F = synchronization::DoNothing>
 auto OnPut(FiberChannel<T>& channel, U&& item, F then = {}) {
   if constexpr (std::is_same_v<U&&, T&&>) {
@@ -409,27 +412,35 @@ auto OnPut(FiberChannel<T>& channel, U&& item, F then = {}) {
     return synchronization::OnPutSpec<T, F>{&channel, T(std::forward<U>(item)), std::move(then)};
   }
 }
+// A case for Select(): the event is set; then().
 template <class F = synchronization::DoNothing>
 auto OnSet(FiberEvent& event, F then = {}) {
   return synchronization::OnQueueSpec<FiberEvent, F>{&event, std::move(then)};
 }
+// A case for Select(): the latch is open; then().
 template <class F = synchronization::DoNothing>
 auto OnOpen(FiberLatch& latch, F then = {}) {
   return synchronization::OnQueueSpec<FiberLatch, F>{&latch, std::move(then)};
 }
+// A case for Select(): a unit was taken from the semaphore; then().
 template <class F = synchronization::DoNothing>
 auto OnAcquire(FiberSemaphore& semaphore, F then = {}) {
   return synchronization::OnQueueSpec<FiberSemaphore, F>{&semaphore, std::move(then)};
 }
+// A case for Select(): the deadline has passed, and nothing else was ready; then(). Of several the earliest counts.
 template <class F = synchronization::DoNothing>
 auto OnDeadline(Deadline deadline, F then = {}) {
   return synchronization::OnDeadlineSpec<F>{deadline, std::move(then)};
 }
+// A case for Select(): nothing else is ready; then(). Select() does not wait.
 template <class F = synchronization::DoNothing>
 auto Otherwise(F then = {}) {
   return synchronization::OtherwiseSpec<F>{std::move(then)};
 }
 
+// Waits for the first of these cases, takes it, and calls its function without a lock. Returns its number, from 0. May
+// switch (a thread: block); a cancellation point: when it throws FiberCancelled, no case was taken. Throws what the
+// function throws.
 template <class... Specs>
 requires(sizeof...(Specs) > 0) std::size_t Select(Specs... specs) {
   synchronization::Selection selection;

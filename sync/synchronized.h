@@ -59,8 +59,10 @@ class Synchronized {
     static constexpr bool kMayChange = kHasConditions && !std::is_const_v<Value>;
 
    public:
+    // Null.
     BasicPointer() = default;
     BasicPointer(BasicPointer&& other) noexcept = default;
+    // Unlocks what it holds, and takes over what the other one holds.
     BasicPointer& operator=(BasicPointer&& other) noexcept {
       if (this == &other) return *this;
       Unlock();
@@ -70,6 +72,7 @@ class Synchronized {
     }
     ~BasicPointer() { Unlock(); }
 
+    // Whether it holds the mutex.
     explicit operator bool() const noexcept { return lock_.owns_lock(); }
     Value& operator*() const noexcept WEFT_NO_THREAD_SAFETY_ANALYSIS {
       WEFT_DCHECK(lock_.owns_lock(), "Synchronized: a pointer that holds no lock is dereferenced");
@@ -123,10 +126,13 @@ class Synchronized {
     Lock lock_;
   };
 
+  // What Lock() and its kin return: they hold the mutex alone; the value can be changed through the first only.
   using Pointer = BasicPointer<T, std::unique_lock<Mutex>>;
   using ConstPointer = BasicPointer<const T, std::unique_lock<Mutex>>;
+  // What SharedLock() returns: it holds the mutex beside other readers.
   using SharedPointer = BasicPointer<const T, std::shared_lock<Mutex>>;
 
+  // A value-initialised T.
   Synchronized() requires std::default_initializable<T> : value_() {}
   // A T of these arguments.
   template <class... Args>
@@ -137,6 +143,7 @@ class Synchronized {
 
   // --- Alone ---
 
+  // Waits for the mutex. May switch (a thread: block). A const value is locked for reading it, alone.
   Pointer Lock() { return Pointer(this, std::unique_lock<Mutex>(mutex_)); }
   ConstPointer Lock() const { return ConstPointer(this, std::unique_lock<Mutex>(mutex_)); }
 
@@ -173,10 +180,13 @@ class Synchronized {
 
   // --- Beside other readers, where the mutex has lock_shared() ---
 
+  // Waits for the mutex as a reader. May switch (a thread: block).
   SharedPointer SharedLock() const requires requires(Mutex& mutex) { mutex.lock_shared(); }
   { return SharedPointer(this, std::shared_lock<Mutex>(mutex_)); }
+  // Null: a writer has it or waits for it. Never waits.
   SharedPointer TrySharedLock() const requires requires(Mutex& mutex) { mutex.lock_shared(); }
   { return SharedPointer(this, std::shared_lock<Mutex>(mutex_, std::try_to_lock)); }
+  // f(value), with the mutex locked beside other readers. Returns a copy of what f returns.
   template <class F>
   auto WithShared(F&& f) const requires requires(Mutex& mutex) {
     mutex.lock_shared();

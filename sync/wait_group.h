@@ -48,14 +48,18 @@ namespace weft {
 
 class WaitGroup {
  public:
+  // The count is zero.
   constexpr WaitGroup() = default;
   WaitGroup(const WaitGroup&) = delete;
   WaitGroup& operator=(const WaitGroup&) = delete;
   ~WaitGroup();
 
+  // `n` more to wait for, 0 or more. Never switches.
   void Add(std::ptrdiff_t n = 1) noexcept;
+  // One less. Lets all waiters through when the count comes to zero; below zero ends the process. Never switches.
   void Done() noexcept;
 
+  // Waits until the count is zero, or has been since the wait began. A cancellation point.
   void Wait();
   // False: it did not come to zero in time.
   [[nodiscard]] bool Wait(Deadline deadline);

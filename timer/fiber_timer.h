@@ -92,9 +92,12 @@ inline void DetachFiberTimer(std::uint64_t /*id*/) {}
 // Kills a timer at the end of its scope, without waiting for a callback under way.
 class FiberTimerKiller {
  public:
+  // Of no timer.
   FiberTimerKiller() = default;
+  // Will kill the timer `id`, which SetFiberTimer() or CreateFiberTimer() has returned; 0: none.
   explicit FiberTimerKiller(std::uint64_t id) : id_(id) {}
   FiberTimerKiller(FiberTimerKiller&& other) noexcept : id_(std::exchange(other.id_, 0)) {}
+  // Kills the timer that it holds, and takes over the other's.
   FiberTimerKiller& operator=(FiberTimerKiller&& other) noexcept {
     Reset(std::exchange(other.id_, 0));
     return *this;
