@@ -2,7 +2,8 @@
 # Copyright 2026 The Weft Authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs clang-tidy (.clang-tidy) over the sources of the layers; a finding is an error.
+# Runs clang-tidy (.clang-tidy) over the sources of the layers; a finding is an error. Without files it also builds the
+# reference (tools/reference.sh), whose warnings are errors, too.
 #   tools/lint.sh [files...]
 # tools/clang_tidy.py leaves out files that were found clean before and have not changed.
 set -euo pipefail
@@ -16,6 +17,7 @@ clang_tidy=$(command -v clang-tidy-14 || command -v clang-tidy)
 if [ $# -gt 0 ]; then
   files=("$@")
 else
+  tools/reference.sh build/reference
   # The layers: the folders that have a library.
   layers=$(sed -n 's/^set(WEFT_LAYERS \(.*\))$/\1/p' CMakeLists.txt)
   mapfile -t files < <(for layer in $layers; do find "$layer" -name '*.cc' 2>/dev/null; done | sort)
