@@ -22,6 +22,9 @@ What a sample uses but does not declare
   A block of a document that is no code to be compiled is fenced as ```c++, or as anything else but ```cpp.
   A block of docs/tutorial whose first line is `// x.cc` is a part of a program: samples.tutorial compiles and runs it.
 
+With --links-with=<library>... what the samples call must be in one of the libraries, and shown by those that are shared:
+libweft.so hides what nobody is to call.
+
 It is an error if the head of a header has a line that looks like one of a sample but is below no "// Sample:".
 """
 
@@ -32,7 +35,7 @@ import subprocess
 import sys
 import tempfile
 
-LAYERS = ("base", "numa", "context", "scheduling_group", "timer", "sync", "fiber", "io", "net", "interop")
+LAYERS = ("base", "numa", "context", "scheduling_group", "timer", "sync", "fiber", "io", "net", "interop", "http")
 BEGINS_A_DECLARATION = re.compile(r"(class|struct|template|namespace|TEST|int main|((const|WEFT_\w+) )?[\w:]+(<[\w:]*>)?[&*]? \w+\(.*\) \{ *(//.*)?$)")
 PART_OF_A_PROGRAM = re.compile(r"// \w+\.(cc|h)( goes on)?")
 ELLIPSIS = re.compile(r"(^\s*|[{};)] )\.\.\.(?=\s*($|\}|//))")
@@ -122,17 +125,33 @@ def translation_unit(samples, headers):
         alone = any(re.match(r"\s*int main\(", line) for line in sample.lines) or BEGINS_A_DECLARATION.match(first.strip())
         body += [f"namespace sample_{number} {{", "using namespace weft;", "using namespace std::chrono_literals;"]
         body += part(given, 1)
-        body += [] if alone else ["struct Somewhere { auto Sample() {"]
+        body += [] if alone else ["struct Somewhere { [[gnu::used]] auto Sample() {"]
         body += part(sample.lines, sample.line)
         body += [] if alone else ["} };"]
         body += [f"}}  // namespace sample_{number}"]
     return "\n".join(dict.fromkeys(includes)) + "\n" + "\n".join(body) + "\n"
 
 
+def symbols(nm, *options):
+    said = subprocess.run([nm, "--format=posix", *options], check=True, capture_output=True, text=True).stdout
+    return {line.split()[0] for line in said.splitlines() if " " in line}
+
+
+def missing(nm, program, libraries):
+    """What the program takes from Weft, and no library has."""
+    found = set()
+    for library in libraries:
+        found |= symbols(nm, "--defined-only", *(["--dynamic"] if ".so" in pathlib.Path(library).name else []), library)
+    wanted = {name for name in symbols(nm, "--undefined-only", program) if "4weft" in name and "sample_" not in name}
+    return sorted(wanted - found)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=pathlib.Path, required=True)
     parser.add_argument("--skip", action="append", default=[], help="no headers whose path has this in it")
+    parser.add_argument("--nm", default="nm")
+    parser.add_argument("--links-with", action="append", default=[], help="a library, static or shared")
     parser.add_argument("--list", action="store_true", help="only say where samples are")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
@@ -163,9 +182,14 @@ def main():
         source = pathlib.Path(folder) / "samples.cc"
         source.write_text(translation_unit(samples, headers))
         command = [argument for argument in arguments.command if argument != "--"]
-        done = subprocess.run([*command, "-fsyntax-only", str(source)], check=False)
+        program = pathlib.Path(folder) / "samples.o"
+        output = ["-O0", "-c", "-o", str(program)] if arguments.links_with else ["-fsyntax-only"]
+        done = subprocess.run([*command, *output, str(source)], check=False)
+        lost = missing(arguments.nm, program, arguments.links_with) if done.returncode == 0 and arguments.links_with else []
     print(f"{len(samples)} samples: {'compiled' if done.returncode == 0 else 'do not compile'}")
-    return 1 if done.returncode else 0
+    for name in lost:
+        print(f"{name}: no library shows it to programs (of libweft.so cmake/weft.map says what it shows)")
+    return 1 if done.returncode or lost else 0
 
 
 sys.exit(main())

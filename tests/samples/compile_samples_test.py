@@ -27,8 +27,8 @@ class CompileSamples(unittest.TestCase):
         if path.suffix == ".h" and not name.startswith(("include", "tests")):
             self.write(f"include/weft/{name}", text)
 
-    def run_script(self):
-        done = subprocess.run([sys.executable, "-B", str(SCRIPT), f"--root={self.root}", "--", COMPILER, "-std=c++20",
+    def run_script(self, *options):
+        done = subprocess.run([sys.executable, "-B", str(SCRIPT), f"--root={self.root}", *options, "--", COMPILER, "-std=c++20",
                                f"-I{self.root}/include"], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout + done.stderr
 
@@ -51,6 +51,18 @@ class CompileSamples(unittest.TestCase):
         status, said = self.run_script()
         self.assertEqual(status, 1, said)
         self.assertIn("docs/a.md:4:", said)
+
+    def test_what_a_shared_library_hides_is_named(self):
+        self.write("sync/a.h", "namespace weft { void Shown(); void Hidden(); }\n// Sample:\n//   Shown();\n")
+        code = '__attribute__((visibility("%s"))) void %s() {}'
+        source = "namespace weft { " + code % ("default", "Shown") + code % ("hidden", "Hidden") + " }\n"
+        library = self.root / "libone.so"
+        subprocess.run([COMPILER, "-x", "c++", "-", "-shared", "-fPIC", "-o", library], input=source, text=True, check=True)
+        self.assertEqual(self.run_script(f"--links-with={library}")[0], 0)
+        self.write("README.md", "```cpp\nweft::Hidden();\n```\n")
+        status, said = self.run_script(f"--links-with={library}")
+        self.assertEqual(status, 1, said)
+        self.assertIn("_ZN4weft6HiddenEv: no library shows it", said)
 
     def test_a_part_of_a_program_of_the_tutorial_is_left_to_its_own_test(self):
         self.write("docs/tutorial/a.md", "```cpp\n// many.cc goes on\nint a = nothing;\n```\n```cpp\nint b = 1;\n```\n")

@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -14,9 +15,14 @@
 #include <optional>
 #include <string>
 
+#include "weft/fiber/async.h"
+#include "weft/fiber/future.h"
+#include "weft/fiber/select_tasks.h"
 #include "weft/fiber/slice_limits.h"
+#include "weft/io/cancel_on_hangup.h"
 #include "weft/io/file.h"
 #include "weft/io/run.h"
+#include "weft/io/select_sockets.h"
 #include "weft/net/resolver.h"
 #include "weft/net/retry.h"
 #include "weft/scheduling_group/scheduling_policy.h"
@@ -103,6 +109,20 @@ void UseIo() {
   Expect(server.Start(), "TcpServer");
   weft::io::TcpStream stream;
   Expect(!stream.Connect(server.local_address()), "Connect");
+  weft::CancelScope scope;
+  const bool watched = scope.Run([&] { Expect(!weft::io::CancelOnHangup(stream, &scope).error(), "CancelOnHangup"); });
+  Expect(watched, "CancelScope");
+  weft::FiberChannel<int> channel(1);
+  weft::FiberEvent event;
+  weft::FiberTask<void> task([&] { event.Wait(); });
+  weft::Future<int> future = weft::Async([&] { return event.Wait(), 1; });
+  const int nothing = eventfd(0, 0);
+  const std::size_t which =
+      weft::Select(weft::io::OnReadable(stream), weft::io::OnFd(nothing, POLLIN), weft::OnGet(channel),
+                   weft::OnSet(event), weft::OnEnd(task), weft::OnReady(future), weft::OnDeadline(1ms));
+  Expect(which == 6, "Select");
+  event.Set();
+  close(nothing);
   char byte = 'x';
   Expect(stream.WriteAll(&byte, 1).ok() && stream.ReadAll(&byte, 1).ok() && byte == 'x', "TcpStream");
   stream.Reset();

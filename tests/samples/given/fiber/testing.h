@@ -3,6 +3,6 @@
 
 // What the samples of the header of this name use: see ../../compile_samples.py.
 
-struct {
+struct Named {
   int Misses() { return 1; }
 } cache;

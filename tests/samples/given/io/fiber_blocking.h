@@ -6,7 +6,7 @@
 #include <fcntl.h>
 const char* path;
 int key, query;
-struct {
+struct Database {
   int Fetch(int);
 } database;
 struct Answer {};
