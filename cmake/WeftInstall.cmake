@@ -67,6 +67,7 @@ function(weft_install)
     EXPORT weft-targets
     NAMESPACE weft::
     DESTINATION "${package_dir}")
+  set(WEFT_BUILT_LAYERS "${layers}")
   configure_package_config_file("${weft_SOURCE_DIR}/cmake/weft-config.cmake.in" "${weft_BINARY_DIR}/weft-config.cmake"
                                 INSTALL_DESTINATION "${package_dir}")
   write_basic_package_version_file("${weft_BINARY_DIR}/weft-config-version.cmake" VERSION "${weft_VERSION}" COMPATIBILITY SameMinorVersion)

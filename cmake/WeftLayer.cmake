@@ -4,7 +4,7 @@
 #       the static library weft_<layer>, also weft::<layer>.  BELOW and LIBS are linked publicly.  HEADERS_ONLY instead of SOURCES: no
 #       library file, only its headers and what they need.
 #   weft_add_adapter(<name> SOURCES a.cc b.cc LIBS <external libraries> PKG_CONFIG <their packages for pkg-config> [BELOW <adapters>])
-#       the static library weft_<name>, also weft::<name>: a part of interop/ that needs other libraries. Not in weft::weft; a program asks for it by
+#       the static library weft_<name>, also weft::<name>: a part of interop/ that needs other libraries, or what is above it. Not in weft::weft; a program asks for it by
 #       find_package(weft COMPONENTS <name>), or by pkg-config's weft-<name>.
 #   weft_compile_for_size(a.cc b.cc)
 #       these sources of the folder's layer run seldom (a runtime starts or ends, a message is written, memory is trimmed): small code, not fast.

@@ -13,7 +13,7 @@ execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${pref
 # Headers are where the documentation says, and nothing but headers.
 foreach(header weft.h version.h base/log_sink.h base/report/check.h fiber/fiber.h sync/fiber_mutex.h timer/fiber_timer.h
                interop/grpc_server.h interop/use_fiber.h interop/coroutine.h interop/tls_stream.h
-               interop/http2_server.h)
+               interop/http2_server.h http/server.h)
   if(NOT EXISTS "${prefix}/include/weft/${header}")
     message(FATAL_ERROR "weft/${header} is not installed")
   endif()
@@ -51,7 +51,8 @@ if(SHARED_LIBRARY)
   file(COPY "${pc}/" DESTINATION "${shared_pc}" PATTERN weft.pc EXCLUDE)
   file(COPY "${BUILD}/pkgconfig/shared/weft.pc" DESTINATION "${shared_pc}")
   file(CREATE_LINK "${prefix}/include" "${SCRATCH}/shared/include" SYMBOLIC)
-  file(GLOB libraries "${pc}/../libweft_tls.a" "${pc}/../libweft_http2.a")
+  file(GLOB libraries "${pc}/../libweft_tls.a" "${pc}/../libweft_http2.a"
+       "${pc}/../libweft_http.a")
   foreach(library IN LISTS libraries ITEMS "${SHARED_LIBRARY}")
     get_filename_component(name "${library}" NAME)
     string(REGEX REPLACE "[.]so[.].*" ".so" name "${name}")

@@ -3,12 +3,13 @@
 //
 // What the fields of a request say: IsGrpc(), whether it is a call of gRPC; HostFits(), whether its field `host` names
 // what its :authority names. Another one makes it malformed (RFC 9113, 8.3.1). Letters may have any case, and the
-// scheme's own port may be left out (RFC 3986, 6.2).
+// scheme's own port may be left out (RFC 3986, 6.2). And what we send: MayBeSent(), by the rules of http2_headers.h.
 #ifndef WEFT_INTEROP_HTTP2_HTTP2_FIELDS_H_
 #define WEFT_INTEROP_HTTP2_HTTP2_FIELDS_H_
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string_view>
 
 #include "weft/interop/http2_headers.h"
@@ -41,6 +42,9 @@ inline bool HostFits(std::string_view scheme, std::string_view authority, const 
   const std::string_view host = fields.Find("host");
   return SameLetters(WithoutUsualPort(scheme, authority), WithoutUsualPort(scheme, host));
 }
+
+// Of a user's fields, which follow `first`.
+bool MayBeSent(const Http2Headers& fields, std::span<const Http2Field> first = {});
 
 }  // namespace weft::interop
 

@@ -270,9 +270,6 @@ class Http2Session {
   // Until a notification, the deadline, or the caller's cancellation.
   static std::error_code Wait(Lock& lock, FiberConditionVariable& condition, Deadline deadline);
   Deadline OwnOr(Deadline deadline) const;
-  // Of a user's fields, which follow `first`.
-  static bool MayBeSent(const Http2Headers& fields, std::span<const Http2Field> first = {});
-  static bool MayBeSent(const Http2Field& field);
   // Work that was in vain (H2S15). In callbacks, too.
   void CountInVain() {
     if (!in_vain_.Take(1)) flooded_ = true;
@@ -306,7 +303,6 @@ class Http2Session {
   // Of a write; a frame more may be in it. As much as a socket's buffer usually takes at once.
   static constexpr std::size_t kFlight = 65'536;
   // As Http2Headers::bytes() counts. nghttp2 drops a longer section: it counts 12 bytes a field and 17 for all.
-  static constexpr std::size_t kMaxFields = 65'536;
   // Of max_header_list: a client that sends a few large cookies too many is told so, by 431. HPACK names a field of
   // thousands of bytes by one byte, so a section may decode to hundreds of times its size.
   static constexpr std::size_t kMostSections = 8;

@@ -9,6 +9,7 @@
 
 #include "weft/base/report/check.h"
 #include "weft/interop/http2/http2_callbacks.h"
+#include "weft/interop/http2/http2_fields.h"
 #include "weft/interop/http2/http2_session.h"
 #include "weft/interop/http2_error.h"
 #include "weft/sync/fiber_cancelled.h"
@@ -18,8 +19,6 @@ namespace weft::interop {
 namespace {
 
 constexpr std::uint32_t kUsualWindow = 65'535;
-
-const std::uint8_t* Bytes(std::string_view text) { return reinterpret_cast<const std::uint8_t*>(text.data()); }
 
 }  // namespace
 
@@ -226,27 +225,6 @@ std::error_code Http2Session::End(Http2Stream& stream, const Http2Headers& trail
   if (std::error_code error = PutEnd(stream, trailers)) return error;
   Flush(lock);
   return {};
-}
-
-bool Http2Session::MayBeSent(const Http2Headers& fields, std::span<const Http2Field> first) {
-  std::size_t bytes = fields.bytes();
-  for (const Http2Field& field : first) bytes += 32 + field.name.size() + field.value.size();
-  if (bytes > kMaxFields) return false;
-  for (const Http2Field field : fields) {
-    if (!MayBeSent(field)) return false;
-  }
-  return true;
-}
-
-bool Http2Session::MayBeSent(const Http2Field& field) {
-  if (field.name.empty() || field.name[0] == ':') return false;
-  if (nghttp2_check_header_name(Bytes(field.name), field.name.size()) == 0) return false;
-  if (nghttp2_check_header_value_rfc9113(Bytes(field.value), field.value.size()) == 0) return false;
-  for (const std::string_view forbidden :
-       {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}) {
-    if (field.name == forbidden) return false;
-  }
-  return field.name != "te" || field.value == "trailers";
 }
 
 std::error_code Http2Session::SubmitFields(Http2Stream& stream, std::span<const Http2Field> first,

@@ -1,0 +1,442 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/http/connection/http1_connection.h"
+
+#include <sys/ioctl.h>
+
+#include <algorithm>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <exception>
+#include <optional>
+#include <system_error>
+
+#include "weft/base/report/log.h"
+#include "weft/http/connection/http1_parser.h"
+#include "weft/http/connection/http1_writer.h"
+#include "weft/interop/http2_error.h"
+#include "weft/io/cancel_on_hangup.h"
+#include "weft/sync/cancel_scope.h"
+
+namespace weft::http {
+namespace {
+
+using interop::Http2Errc;
+using io::IoResult;
+using Step = Http1Parser::Step;
+
+// The least size of a read: about two of a browser's requests.
+constexpr std::size_t kLeastRead = 1024;
+// So much is read of a body, or of a pipeline; and so much of an answer is put together for a write.
+constexpr std::size_t kLargeRead = 64 * 1024;
+// How much of a client that is to read our last answer is read and thrown away, and for how long.
+constexpr std::size_t kDiscardedBytes = 4 * 1024 * 1024;
+constexpr std::chrono::seconds kDiscardFor{2};
+constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n";
+
+void CountOne(std::atomic<std::uint64_t>& count) { count.fetch_add(1, std::memory_order_relaxed); }
+
+}  // namespace
+
+class Http1Server::Connection final : private Exchange {
+ public:
+  Connection(Http1Server* server, const Stream& stream) : server_(server), limits_(server->limits_), stream_(stream) {}
+
+  Served Run(std::string* preface) {
+    for (;;) {
+      switch (NextRequest(preface)) {
+        case Next::kRequest:
+          if (!Answer()) return Served::kOver;
+          break;
+        case Next::kNothing:
+          return Served::kWaits;
+        case Next::kOver:
+          return Served::kOver;
+        case Next::kHttp2:
+          return Served::kHttp2;
+      }
+    }
+  }
+
+ private:
+  enum class Next : std::uint8_t { kRequest, kNothing, kOver, kHttp2 };
+  enum class Handled : std::uint8_t { kReturned, kThrew, kGone };
+
+  // --- Exchange: the handler's calls ---
+  const Line& line() const override { return line_; }
+  const Fields& headers() const override { return request_.fields; }
+  const Fields& trailers() const override { return request_.trailers; }
+  bool draining() const noexcept override { return stream_.connection->draining(); }
+  bool started() const noexcept override { return output_.started(); }
+  IoResult Read(void* data, std::size_t size, Deadline deadline) override;
+  std::error_code Start(int status, const Fields& headers) override;
+  IoResult Write(std::string_view bytes, Deadline deadline) override;
+  IoResult Write(const NoncontiguousBuffer& body, Deadline deadline) override;
+  std::error_code Finish(const Fields& trailers) override;
+  std::error_code Send(int status, const Fields& headers, std::string_view body, Deadline deadline) override;
+  void Reset() override { output_.Break(); }
+
+  // --- The connection's own ---
+  Next NextRequest(std::string* preface);
+  Next ReadFirst();
+  Next RestOfHeader();
+  void BeginRequest();
+  bool IsPreface(bool* may_be) const;
+
+  bool Answer();
+  Handled CallHandler();
+  void EndAnswer(Handled how);
+  bool DropRestOfBody();
+  bool EndTurn();
+  void Refuse(int status, std::string_view why);
+  void Leave(bool unread = false);
+  bool HasUnread() const;
+
+  bool SaysLast() const;
+  std::error_code FlushUnlessBatched(Deadline deadline);
+  std::error_code Flush(Deadline deadline);
+  bool FlushNow() { return !Flush(Limit({})); }
+  std::error_code ReadMore(Deadline deadline);
+  void PutContinueIfAwaited();
+  std::size_t ReadSize() const;
+  Deadline Limit(Deadline deadline) const {
+    if (!deadline.is_none() || limits_.stream_timeout.count() == 0) return deadline;
+    return Deadline(limits_.stream_timeout);
+  }
+
+  Deadline HeaderLimit() const {
+    return limits_.header_timeout.count() == 0 ? Deadline() : Deadline(limits_.header_timeout);
+  }
+
+  Http1Server* const server_;
+  const Http1Limits& limits_;
+  const Stream& stream_;
+
+  boost::beast::flat_buffer input_;
+  bool last_was_full_ = false;  // so that there may be more
+  Http1Writer output_;
+
+  // Of the request that is read or answered.
+  Http1Request request_;
+  std::optional<Http1Parser> parser_;
+  Deadline header_until_;
+  Line line_;
+  // Of its answer.
+  bool continued_ = false;
+  bool read_failed_ = false;
+  bool write_failed_ = false;
+};
+
+// --- Reading ---
+
+std::size_t Http1Server::Connection::ReadSize() const {
+  std::size_t wanted = kLeastRead;
+  if (last_was_full_) wanted = std::clamp(2 * input_.capacity(), kLeastRead, kLargeRead);
+  if (parser_ && parser_->has_begun() && parser_->has_header()) {
+    wanted = static_cast<std::size_t>(std::clamp<std::uint64_t>(parser_->body_left(), kLeastRead, kLargeRead));
+  }
+  return std::max(wanted, input_.capacity() - input_.size());  // All available room.
+}
+
+// connection_lost: the client has finished.
+std::error_code Http1Server::Connection::ReadMore(Deadline deadline) {
+  const auto space = input_.prepare(ReadSize());
+  const IoResult got = stream_.transport.Read(space.data(), space.size(), deadline, /*request=*/false);
+  input_.commit(got.bytes);
+  last_was_full_ = got.bytes == space.size();
+  if (got.bytes != 0) return {};
+  return got.error ? got.error : make_error_code(Http2Errc::kConnectionLost);
+}
+
+// kRequest: some bytes have come.
+Http1Server::Connection::Next Http1Server::Connection::ReadFirst() {
+  const auto space = input_.prepare(ReadSize());
+  const IoResult got = stream_.transport.Read(space.data(), space.size(), HeaderLimit(), /*request=*/true);
+  input_.commit(got.bytes);
+  last_was_full_ = got.bytes == space.size();
+  if (got.bytes != 0) return Next::kRequest;
+  return got.error == std::errc::resource_unavailable_try_again ? Next::kNothing : Next::kOver;
+}
+
+void Http1Server::Connection::BeginRequest() {
+  request_.version = 11;
+  request_.method.clear();
+  request_.target.clear();
+  request_.authority.clear();
+  request_.fields.clear();
+  request_.trailers.clear();
+  parser_.emplace(limits_.max_header, &request_);
+  header_until_ = HeaderLimit();
+}
+
+// *may_be: it may become one.
+bool Http1Server::Connection::IsPreface(bool* may_be) const {
+  const std::string_view text(static_cast<const char*>(input_.data().data()), input_.size());
+  *may_be = kPreface.starts_with(text);
+  return text.starts_with(kPreface);
+}
+
+// Reads a header to its end.
+Http1Server::Connection::Next Http1Server::Connection::NextRequest(std::string* preface) {
+  if (input_.size() == 0) {
+    if (!FlushNow()) return Next::kOver;
+    // The first call reads; later ones find that nothing has come when they are called again.
+    if (parser_.has_value() && !stream_.reads_ahead) return Next::kNothing;
+    if (const Next next = ReadFirst(); next != Next::kRequest) return next;
+  }
+  BeginRequest();
+  for (bool may_be = preface != nullptr; may_be;) {
+    if (IsPreface(&may_be)) {
+      preface->assign(static_cast<const char*>(input_.data().data()), input_.size());
+      return Next::kHttp2;
+    }
+    if (may_be && ReadMore(header_until_)) return Next::kOver;
+  }
+  return RestOfHeader();
+}
+
+Http1Server::Connection::Next Http1Server::Connection::RestOfHeader() {
+  for (;;) {
+    switch (parser_->ParseHeader(&input_)) {
+      case Step::kDone:
+        return Next::kRequest;
+      case Step::kRefused:
+        Refuse(parser_->status(), parser_->why());
+        return Next::kOver;
+      case Step::kNeedsMore:
+        if (!FlushNow()) return Next::kOver;
+        if (!parser_->has_begun() && input_.size() == 0) {  // An empty line was all.
+          const Next next = stream_.reads_ahead ? ReadFirst() : Next::kNothing;
+          if (next != Next::kRequest) return next;
+        } else if (const std::error_code error = ReadMore(header_until_)) {
+          if (error == std::errc::timed_out) {
+            CountOne(server_->tally_.header_timeouts);
+            Refuse(408, "the request took too long");
+          } else if (error == Http2Errc::kConnectionLost) {
+            Refuse(400, "the request ends before its end");
+          }
+          return Next::kOver;
+        }
+        break;
+    }
+  }
+}
+
+void Http1Server::Connection::PutContinueIfAwaited() {
+  if (!parser_->expects_continue() || continued_) return;
+  continued_ = true;
+  output_.PutContinue();
+}
+
+IoResult Http1Server::Connection::Read(void* data, std::size_t size, Deadline deadline) {
+  if (size == 0 || parser_->has_ended()) return {};
+  if (!output_.started()) PutContinueIfAwaited();
+  const Deadline until = Limit(deadline);
+  for (;;) {
+    std::size_t bytes = 0;
+    switch (parser_->ParseBody(&input_, {static_cast<char*>(data), size}, &bytes)) {
+      case Step::kDone:
+        return {bytes, {}};
+      case Step::kRefused:
+        read_failed_ = true;
+        return {0, Http2Errc::kProtocolError};
+      case Step::kNeedsMore:
+        std::error_code error = Flush(until);  // The client may wait for it.
+        if (!error) error = ReadMore(until);
+        if (error) {
+          read_failed_ = true;
+          return {0, error};
+        }
+        break;
+    }
+  }
+}
+
+// --- Writing ---
+
+std::error_code Http1Server::Connection::Flush(Deadline deadline) {
+  while (!output_.pending().empty()) {
+    const std::string_view bytes = output_.pending();
+    const IoResult put = stream_.transport.Write(bytes.data(), bytes.size(), deadline);
+    output_.Sent(put.bytes);
+    if (!put.ok()) {
+      write_failed_ = true;
+      return put.error;
+    }
+  }
+  return {};
+}
+
+// The answer that begins is the connection's last.
+bool Http1Server::Connection::SaysLast() const {
+  // A client that was not asked for its body may send it or not.
+  const bool not_asked = parser_->expects_continue() && !continued_;
+  return !parser_->keep_alive() || draining() || read_failed_ || not_asked;
+}
+
+std::error_code Http1Server::Connection::Start(int status, const Fields& headers) {
+  if (status < 300 && !output_.started()) PutContinueIfAwaited();  // It goes on to read, or would send all at once.
+  return output_.Start(status, headers, std::nullopt, SaysLast());
+}
+
+IoResult Http1Server::Connection::Write(std::string_view bytes, Deadline deadline) {
+  IoResult result;
+  const Deadline until = Limit(deadline);
+  do {
+    const std::string_view piece = bytes.substr(result.bytes, kLargeRead);
+    result.error = output_.Put(piece);
+    if (result.ok()) {
+      result.bytes += piece.size();
+      result.error = Flush(until);
+    }
+  } while (result.ok() && result.bytes < bytes.size());
+  return result;
+}
+
+IoResult Http1Server::Connection::Write(const NoncontiguousBuffer& body, Deadline deadline) {
+  IoResult result;
+  const Deadline until = Limit(deadline);
+  for (const std::string_view block : body) {
+    const IoResult put = Write(block, until);
+    result.bytes += put.bytes;
+    result.error = put.error;
+    if (!put.ok()) break;
+  }
+  return result;
+}
+
+std::error_code Http1Server::Connection::Finish(const Fields& trailers) {
+  if (const std::error_code error = output_.End(trailers)) return error;
+  return FlushUnlessBatched(Limit({}));
+}
+
+std::error_code Http1Server::Connection::Send(int status, const Fields& headers, std::string_view body,
+                                              Deadline deadline) {
+  if (const std::error_code error = output_.Start(status, headers, body.size(), SaysLast())) return error;
+  std::error_code error = body.size() > kLargeRead ? Write(body, deadline).error : output_.Put(body);
+  if (!error) error = output_.End({});
+  return error ? error : FlushUnlessBatched(Limit(deadline));
+}
+
+std::error_code Http1Server::Connection::FlushUnlessBatched(Deadline deadline) {
+  const bool waits = limits_.batches_answers && input_.size() != 0 && output_.pending().size() < kLargeRead;
+  return waits ? std::error_code() : Flush(deadline);
+}
+
+// --- A request's answer ---
+
+// False: the connection ends.
+bool Http1Server::Connection::Answer() {
+  line_ = {.method = request_.method,
+           .target = request_.target,
+           .authority = request_.authority,
+           .scheme = stream_.scheme,
+           .version = request_.version};
+  output_.Begin(request_.method == "HEAD", request_.version);
+  continued_ = read_failed_ = write_failed_ = false;
+  CountOne(server_->tally_.requests);
+  EndAnswer(CallHandler());
+  if (output_.broken()) {
+    CountOne(server_->tally_.broken_off);
+    // Its regular end would say that the body is the whole.
+    if (output_.ends_with_connection()) stream_.connection->stream().Reset();
+    return false;
+  }
+  if (output_.is_last() || read_failed_ || !DropRestOfBody()) {  // HC2
+    if (FlushNow()) Leave();
+    return false;
+  }
+  return stream_.connection->CountRequest() ? EndTurn() : true;
+}
+
+Http1Server::Connection::Handled Http1Server::Connection::CallHandler() {
+  Request request(this);
+  Response response(this);
+  CancelScope scope;
+  const auto hangup = parser_->keep_alive() ? io::Hangup::kEnd : io::Hangup::kReset;
+  const io::CancelOnHangup watch(stream_.connection->stream(), &scope, hangup);
+  try {
+    return scope.Run([&] { (*server_->handler_)(request, response); }) ? Handled::kReturned : Handled::kGone;
+  } catch (const FiberCancelled&) {  // The TcpServer's: the connection ends.
+    return Handled::kGone;
+  } catch (const std::exception& failure) {
+    WEFT_LOG_EVERY_SECOND(ERROR, "http::Server: a handler has thrown: ", failure.what());
+  } catch (...) {
+    WEFT_LOG_EVERY_SECOND(ERROR, "http::Server: a handler has thrown something that is no std::exception");
+  }
+  return Handled::kThrew;
+}
+
+// Afterwards it has ended, or is broken.
+void Http1Server::Connection::EndAnswer(Handled how) {
+  if (how == Handled::kReturned && !output_.started()) {
+    // What is wrong with a body that the handler has tried to read, or with the handler.
+    if (Send(parser_->status() != 0 ? parser_->status() : 500, {}, {}, {})) output_.Break();
+  } else if (how == Handled::kThrew && !output_.started()) {
+    if (Send(500, {}, {}, {})) output_.Break();
+  } else if (how == Handled::kReturned && !output_.ended() && !read_failed_ && !write_failed_) {
+    if (Finish({})) output_.Break();
+  }
+  if (how == Handled::kGone || write_failed_ || !output_.ended()) output_.Break();
+}
+
+// False: it does not end soon.
+bool Http1Server::Connection::DropRestOfBody() {
+  const Deadline until = kDiscardFor;
+  char dropped[4096];
+  for (std::size_t all = 0; !parser_->has_ended();) {
+    std::size_t bytes = 0;
+    const Step step = parser_->ParseBody(&input_, dropped, &bytes);
+    all += bytes;
+    if (step == Step::kRefused || all > kMostDropped) return false;
+    if (step == Step::kNeedsMore && (Flush(until) || ReadMore(until))) return false;
+  }
+  return true;
+}
+
+// Lets others run. False: the connection ends.
+bool Http1Server::Connection::EndTurn() {
+  if (!FlushNow()) return false;
+  stream_.connection->GiveWay();
+  return true;
+}
+
+void Http1Server::Connection::Refuse(int status, std::string_view why) {
+  CountOne(server_->tally_.refused);
+  std::string body(why);
+  body += '\n';
+  output_.Begin(request_.method == "HEAD", request_.version);
+  const bool put = !output_.Start(status, {{"content-type", "text/plain"}}, body.size(), /*is_last=*/true) &&
+                   !output_.Put(body) && !output_.End({});
+  if (put && FlushNow()) Leave(/*unread=*/true);
+}
+
+// Requests that have come after the last one that is answered: closing would reset the connection.
+bool Http1Server::Connection::HasUnread() const {
+  int unread = 0;
+  return input_.size() != 0 || !parser_->has_ended() ||
+         (::ioctl(stream_.connection->stream().fd(), FIONREAD, &unread) == 0 && unread != 0);
+}
+
+// After the last answer: reads until the client has finished, so that it reads that.
+void Http1Server::Connection::Leave(bool unread) {
+  const Deadline until = kDiscardFor;
+  if (!unread && !HasUnread()) {
+    if (stream_.reads_ahead) stream_.transport.ShutdownWrite(until);
+    return;
+  }
+  stream_.transport.ShutdownWrite(until);
+  input_.clear();
+  const auto space = input_.prepare(kLeastRead);
+  for (std::size_t discarded = 0; discarded < kDiscardedBytes;) {
+    const IoResult got = stream_.transport.Read(space.data(), space.size(), until, /*request=*/false);
+    if (got.bytes == 0) return;
+    discarded += got.bytes;
+  }
+}
+
+Http1Server::Served Http1Server::Serve(const Stream& stream, std::string* preface) {
+  return Connection(this, stream).Run(preface);
+}
+
+}  // namespace weft::http

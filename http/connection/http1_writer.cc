@@ -1,0 +1,129 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/http/connection/http1_writer.h"
+
+#include <boost/beast/http/status.hpp>
+#include <charconv>
+#include <ostream>  // Boost 1.81 forgets it.
+
+#include "weft/base/report/check.h"
+#include "weft/http/connection/http_date.h"
+#include "weft/interop/http2/http2_fields.h"
+#include "weft/interop/http2_error.h"
+
+namespace weft::http {
+namespace {
+
+using interop::Http2Errc;
+
+class Digits {
+ public:
+  Digits(std::uint64_t number, int base) : end_(std::to_chars(text_, text_ + sizeof(text_), number, base).ptr) {}
+  std::string_view text() const { return {text_, static_cast<std::size_t>(end_ - text_)}; }
+
+ private:
+  char text_[20];  // of 2^64
+  const char* end_;
+};
+
+std::string_view ReasonOf(int status) {
+  const auto text = boost::beast::http::obsolete_reason(static_cast<boost::beast::http::status>(status));
+  return text.starts_with('<') ? std::string_view() : std::string_view(text.data(), text.size());  // Of unknown ones.
+}
+
+// What a handler says of its body's length. False: it is no number.
+bool FindLength(const interop::Http2Headers& fields, std::optional<std::uint64_t>* length) {
+  if (!fields.Has("content-length")) return true;
+  const std::string_view text = fields.Find("content-length");
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length->emplace());
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+void Http1Writer::PutField(std::string_view name, std::string_view value) {
+  text_.append(name).append(": ").append(value).append("\r\n");
+}
+
+void Http1Writer::Begin(bool head_only, int version) {
+  state_ = State::kBegun;
+  framing_ = Framing::kNoBody;
+  head_only_ = head_only;
+  version_ = version;
+  is_last_ = false;
+}
+
+std::error_code Http1Writer::Start(int status, const interop::Http2Headers& fields, std::optional<std::uint64_t> length,
+                                   bool is_last) {
+  WEFT_CHECK(status >= 200 && status <= 599, "http::Response: the status ", status, " is no final one");
+  if (state_ != State::kBegun) return Http2Errc::kWrongOrder;
+  std::optional<std::uint64_t> said;
+  if (!FindLength(fields, &said) || !interop::MayBeSent(fields)) return Http2Errc::kBadField;
+  state_ = State::kStarted;
+  if (said.has_value()) length = said;
+  const bool has_body = status != 204 && status != 304;
+  if (!has_body || head_only_) {
+    framing_ = Framing::kNoBody;
+  } else if (length.has_value()) {
+    framing_ = Framing::kLength;
+    length_left_ = *length;
+  } else {
+    framing_ = version_ == 10 ? Framing::kEndOfConnection : Framing::kChunks;
+  }
+  is_last_ = is_last || framing_ == Framing::kEndOfConnection;
+
+  text_.append("HTTP/1.1 ").append(Digits(static_cast<std::uint64_t>(status), 10).text()).append(" ");
+  text_.append(ReasonOf(status)).append("\r\n");
+  for (const interop::Http2Field field : fields) PutField(field.name, field.value);
+  if (!fields.Has("date")) PutField("date", HttpDate::Now().text());
+  if (framing_ == Framing::kChunks) PutField("transfer-encoding", "chunked");
+  if (has_body && length.has_value() && !said.has_value()) PutField("content-length", Digits(*length, 10).text());
+  if (is_last_) {
+    PutField("connection", "close");
+  } else if (version_ == 10) {
+    PutField("connection", "keep-alive");
+  }
+  text_.append("\r\n");
+  return {};
+}
+
+std::error_code Http1Writer::Put(std::string_view bytes) {
+  if (state_ != State::kStarted) return Http2Errc::kWrongOrder;
+  if (framing_ == Framing::kNoBody || bytes.empty()) return {};  // An empty chunk would be the last.
+  if (framing_ == Framing::kLength) {
+    if (bytes.size() > length_left_) {
+      Break();
+      return Http2Errc::kWrongOrder;
+    }
+    length_left_ -= bytes.size();
+  }
+  if (framing_ == Framing::kChunks) text_.append(Digits(bytes.size(), 16).text()).append("\r\n");
+  text_.append(bytes);
+  if (framing_ == Framing::kChunks) text_.append("\r\n");
+  return {};
+}
+
+std::error_code Http1Writer::End(const interop::Http2Headers& trailers) {
+  if (state_ != State::kStarted) return Http2Errc::kWrongOrder;
+  if (!interop::MayBeSent(trailers)) return Http2Errc::kBadField;
+  if (framing_ == Framing::kLength && length_left_ != 0) {
+    Break();
+    return Http2Errc::kWrongOrder;
+  }
+  state_ = State::kEnded;
+  if (framing_ != Framing::kChunks) return {};
+  text_.append("0\r\n");
+  for (const interop::Http2Field field : trailers) PutField(field.name, field.value);
+  text_.append("\r\n");
+  return {};
+}
+
+void Http1Writer::Sent(std::size_t bytes) {
+  sent_ += bytes;
+  if (sent_ < text_.size()) return;
+  text_.clear();
+  sent_ = 0;
+}
+
+}  // namespace weft::http

@@ -1,0 +1,4 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+#include "weft/io/run.h"
+#include "weft/io/tcp_server.h"
