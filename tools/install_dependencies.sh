@@ -21,7 +21,7 @@ build_packages="g++ cmake ninja-build ccache pkg-config libboost1.81-dev libboos
 demo_packages="libboost-json1.81-dev libprotobuf-dev protobuf-compiler wrk"
 user_packages="git libgtest-dev libssl-dev libnghttp2-dev zlib1g-dev python3"
 example_packages="libuv1-dev libgrpc++-dev protobuf-compiler-grpc"
-test_packages="libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3-grpcio
+test_packages="libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3-grpcio python3-prometheus-client
   curl llvm nghttp2-client nghttp2-server openssl redis-tools valgrind strace binutils"
 reference_packages="doxygen python3"
 emulator_packages="qemu-system-x86 busybox-static"

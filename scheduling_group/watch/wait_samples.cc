@@ -8,6 +8,7 @@
 #include <atomic>
 #include <bit>
 #include <cmath>
+#include <numeric>
 
 namespace weft::scheduling_group {
 namespace {
@@ -109,6 +110,17 @@ std::chrono::nanoseconds WaitHistogram::Percentile(double part) const {
     if (static_cast<double>(sum) >= wanted) return std::chrono::nanoseconds(std::min(MiddleOf(b), max_));
   }
   return max();
+}
+
+std::uint64_t WaitHistogram::FibersBelow(std::chrono::nanoseconds limit) const {
+  const std::size_t end = BucketOf(static_cast<std::uint64_t>(std::max<std::int64_t>(limit.count(), 0)));
+  return std::accumulate(buckets_.begin(), buckets_.begin() + static_cast<std::ptrdiff_t>(end), std::uint64_t{0});
+}
+
+std::chrono::nanoseconds WaitHistogram::Sum() const {
+  double sum = 0;
+  for (std::size_t b = 0; b < kBuckets; ++b) sum += static_cast<double>(buckets_[b]) * static_cast<double>(MiddleOf(b));
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(sum, 9e18)));
 }
 
 void WaitRecorder::Record(std::chrono::nanoseconds wait, std::uint64_t fibers, bool long_wait) noexcept {

@@ -163,6 +163,10 @@ class WaitHistogram {
   std::chrono::nanoseconds max() const { return std::chrono::nanoseconds(max_); }
   // The wait that `part` of the fibers did not exceed, for example Percentile(0.99); 0 without samples.
   std::chrono::nanoseconds Percentile(double part) const;
+  // Fibers that waited less than `limit`, to the beginning of its bucket: exact for powers of two.
+  std::uint64_t FibersBelow(std::chrono::nanoseconds limit) const;
+  // All waits together, each the middle of its bucket.
+  std::chrono::nanoseconds Sum() const;
 
   static constexpr std::size_t BucketOf(std::uint64_t ns) noexcept {
     if (ns < kSubBuckets) return ns;
