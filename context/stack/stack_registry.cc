@@ -58,7 +58,16 @@ void Fill(Entry* entry, const StackRegion& region) WEFT_REQUIRES(g_write_lock) {
   entry->low.store(reinterpret_cast<std::uintptr_t>(region.low), std::memory_order_release);
 }
 
+static_assert(offsetof(Entry, low) == 0 && offsetof(Entry, high) == 8 && offsetof(Entry, stride) == 16 &&
+                  offsetof(Entry, guard_size) == 24,
+              "StackTableLayout: the order of an entry's words");
+
 }  // namespace
+
+constinit const StackTableLayout stack_table_layout = {.first_segment = &g_first_segment,
+                                                       .entries = kRegionsPerSegment,
+                                                       .entry_size = sizeof(Entry),
+                                                       .next = offsetof(Segment, next)};
 
 bool RegisterStackRegion(const StackRegion& region) {
   {

@@ -23,6 +23,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 
 #include "weft/base/report/build_mode.h"
 #include "weft/base/thread/cpu.h"
@@ -49,6 +50,16 @@ void UnregisterStackRegion(const StackRegion& region);
 
 // True: `address` lies in a slot (its guard included), now in *bounds. Async-signal-safe.
 bool FindStack(const void* address, StackBounds* bounds);
+
+// The table itself, for debuggers (scheduling_group/group/gdb_layout.h): a chain of segments, each an array of entries
+// and a pointer to the next segment. An entry has a StackRegion's four words, in its order.
+struct StackTableLayout {
+  const void* first_segment;
+  std::uint64_t entries;     // of a segment, from its begin on
+  std::uint64_t entry_size;  // of an entry, in bytes
+  std::uint64_t next;        // where in a segment the pointer lies
+};
+extern const StackTableLayout stack_table_layout;
 
 // LeakSanitizer (else nothing): no memory that this stack refers to is a leak, now and later.
 void ShowStackToLeakChecker(const void* top);

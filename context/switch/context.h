@@ -87,6 +87,8 @@ class Context {
 
   // The saved stack pointer, for debuggers and dumps: only meaningful while suspended.
   const void* saved_stack_pointer() const { return sp_; }
+  // Where in a Context it lies.
+  static constexpr std::size_t SavedStackPointerOffset() { return offsetof(Context, sp_); }
 
  private:
   friend void InitThreadContext(Context* context);

@@ -123,6 +123,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
   friend void DiscardFiber(FiberEntity* fiber) noexcept;
   friend void AbandonFiber(FiberEntity* fiber) noexcept;
   friend class Worker;
+  friend struct GdbOffsets;
 
   // In place: needs no memory, and does not throw once it is made.
   template <class Decayed>

@@ -23,14 +23,12 @@
 #endif
 
 namespace weft::scheduling_group {
-namespace {
 
 // --- Chunks ---
 
-constexpr std::size_t kMaxChunks = std::size_t{1} << 16;  // About 89 million fibers alive.
+constinit FiberEntity* weft_fiber_chunks[kMaxEntityChunks]{};
 
-// Debuggers find the fibers by this name.
-FiberEntity* weft_fiber_chunks[kMaxChunks];
+namespace {
 
 constinit base::SpinLock table_lock;
 constinit std::atomic<std::size_t> chunk_count{0};  // written under the lock
@@ -51,7 +49,7 @@ WEFT_COLD EntityChunk* MakeEntityChunk(int node) {
   {
     base::SpinLockGuard guard(table_lock);
     const std::size_t count = chunk_count.load(std::memory_order_relaxed);  // Written under the lock only.
-    if (count < kMaxChunks) {
+    if (count < kMaxEntityChunks) {
       weft_fiber_chunks[count] = entities;
 #if WEFT_ASAN
       __lsan_register_root_region(memory, kEntityChunkBytes);  // Memory that only a fiber refers to is not a leak.

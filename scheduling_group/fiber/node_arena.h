@@ -129,6 +129,10 @@ EntityChunk* MakeEntityChunk(int node);
 std::size_t EntityChunkCount();
 FiberEntity* EntityChunkAt(std::size_t index);
 
+// The table itself, for debuggers (group/gdb_layout.h): nullptr behind the last chunk. Hidden: not in libweft.so's ABI.
+inline constexpr std::size_t kMaxEntityChunks = std::size_t{1} << 16;  // About 89 million fibers alive.
+extern __attribute__((visibility("hidden"))) FiberEntity* weft_fiber_chunks[kMaxEntityChunks];
+
 class alignas(base::kCacheLineSize) NodeArena {
  public:
   constexpr NodeArena() = default;

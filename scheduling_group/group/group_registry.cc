@@ -17,10 +17,12 @@
 #include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft::scheduling_group {
-namespace {
 
 constinit std::array<SchedulingGroup*, kMaxGroups> all_groups{};  // written while group_count is 0 and no thread reads
 constinit std::atomic<std::size_t> group_count{0};                // publishes all_groups
+
+namespace {
+
 constinit std::atomic<bool> runtime_has_run{false};
 // Each thread goes round by itself, so that nothing is shared.
 constinit thread_local std::size_t next_group_ordinal = 0;

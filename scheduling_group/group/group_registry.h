@@ -15,6 +15,8 @@
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_GROUP_REGISTRY_H_
 #define WEFT_SCHEDULING_GROUP_GROUP_GROUP_REGISTRY_H_
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -36,6 +38,10 @@ SchedulingGroup* NextGroup() noexcept;
 
 // All of them, by index; empty when no runtime runs.
 std::span<SchedulingGroup* const> AllGroups() noexcept;
+
+// The same, for debuggers (gdb_layout.h). Hidden: libweft.so does not show them.
+extern __attribute__((visibility("hidden"))) std::array<SchedulingGroup*, kMaxGroups> all_groups;
+extern __attribute__((visibility("hidden"))) std::atomic<std::size_t> group_count;
 
 // For a call that finds no runtime. Aborts in `caller`'s name if none ever ran. Otherwise it returns, and the call is
 // refused or returns 0, since its thread cannot know when the runtime ends.

@@ -232,6 +232,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   }
 
  private:
+  friend struct GdbOffsets;
+
   // Freed by Close() and made anew by Reopen().
   struct Parts {
     Parts(SchedulingGroup* group, const Options& options);

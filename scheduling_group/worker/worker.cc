@@ -11,6 +11,7 @@
 #include "weft/base/time/test_time.h"
 #include "weft/context/stack/overflow_handler.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
+#include "weft/scheduling_group/group/gdb_layout.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/idle/idle_loop.h"
@@ -44,6 +45,7 @@ Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
       stacks_(&owner->stacks()),
       stacks_until_record_(owner->group_stacks().record_every()),
       slice_(counters_, &current, owner->id(), index_in_group) {
+  KeepGdbLayout();
   group = owner;
   index = index_in_group;
   of_loop = owner->of_loop();
