@@ -1,7 +1,8 @@
 # What `cmake --install` writes, and how other projects find it there.
 #
 #   weft_install()
-#       the layers and their headers; for CMake the package weft (weft-config.cmake.in); for pkg-config weft, and weft-grpc, which is headers only.
+#       the layers and their headers; for CMake the package weft (weft-config.cmake.in); for pkg-config weft, and weft-grpc, which is headers only;
+#       the script for gdb.
 #   weft_install_adapter(<name> <packages for pkg-config>)
 #       the library of weft_add_adapter(), and weft-<name> for pkg-config.
 #
@@ -57,6 +58,8 @@ function(weft_install)
       PATTERN "*.h")
   endforeach()
   install(FILES "${weft_SOURCE_DIR}/weft.h" "${weft_SOURCE_DIR}/version.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft")
+  # scheduling_group/CMakeLists.txt tells gdb where it is.
+  install(FILES "${weft_SOURCE_DIR}/tools/gdb/weft_gdb.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/gdb/auto-load")
   install(
     TARGETS ${targets}
     EXPORT weft-targets

@@ -10,6 +10,9 @@ set(run COMMAND_ECHO STDOUT COMMAND_ERROR_IS_FATAL ANY)
 
 execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${prefix}" OUTPUT_QUIET ${run})
 
+if(NOT EXISTS "${prefix}/share/gdb/auto-load/weft_gdb.py")
+  message(FATAL_ERROR "the script for gdb is not installed")
+endif()
 # Headers are where the documentation says, and nothing but headers.
 foreach(header weft.h version.h base/log_sink.h base/report/check.h fiber/fiber.h sync/fiber_mutex.h timer/fiber_timer.h
                interop/grpc_server.h interop/use_fiber.h interop/coroutine.h interop/tls_stream.h

@@ -1,0 +1,105 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// A program with a fiber in each state, for weft_gdb_test.py: gdb stops in ReadyForDebugger(), while they are so.
+//   weft_gdb_program [crash]
+// With `crash` the fiber that runs writes to nowhere, and the process dies.
+
+#include <sys/prctl.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include "weft/base/thread/cpu.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/runtime.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/sync/fiber_event.h"
+
+#include "testing/policy.h"
+
+// By these the test names the fibers.
+volatile std::uint64_t parked_id;
+volatile std::uint64_t running_id;
+volatile std::uint64_t ready_id;
+
+namespace {
+
+std::atomic<bool> ready_fiber_is_left{false};
+std::atomic<bool> debugger_was_here{false};
+std::atomic<bool> must_crash{false};
+weft::FiberEvent end;
+
+}  // namespace
+
+WEFT_NOINLINE int Twice(int number) { return 2 * number; }
+
+volatile int visits = 0;
+WEFT_NOINLINE void ReadyForDebugger() { visits = visits + 1; }
+
+WEFT_NOINLINE void WaitDeep(int depth) {
+  volatile int marker = 100 * depth + 7;
+  if (depth == 0) {
+    end.Wait();
+  } else {
+    WaitDeep(depth - 1);
+  }
+  if (marker != 100 * depth + 7) std::puts("a variable has changed");
+}
+
+WEFT_NOINLINE void Crash(volatile int* nowhere) { *nowhere = 1; }
+
+WEFT_NOINLINE void Spin() {
+  volatile int turns = 0;
+  ready_fiber_is_left = true;
+  while (!debugger_was_here) {
+    turns = turns + 1;
+    if (must_crash) Crash(nullptr);
+  }
+}
+
+WEFT_NOINLINE void StartSpinnerAndYield() {
+  weft::Fiber({.name = "runs"}, [] {
+    running_id = weft::GetFiberId();
+    Spin();
+  }).Detach();
+  while (!ready_fiber_is_left) weft::FiberYield();
+}
+
+int main(int argc, char** argv) {
+  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // gdb may attach where only parents may (Yama).
+  weft::RuntimeOptions options;
+  options.concurrency_hint = 1;
+  options.scheduling_name = weft::testing::PolicyUnderTest();
+  weft::StartRuntime(options);
+  // One worker: when a fiber runs, those before it have left their stacks.
+  weft::Fiber parked({.name = "waits for the end"}, [] {
+    parked_id = weft::GetFiberId();
+    WaitDeep(3);
+  });
+  weft::Fiber unnamed([] { end.Wait(); });
+  while (parked_id == 0) {
+  }
+  weft::Fiber ready({.name = "yields"}, [] {
+    ready_id = weft::GetFiberId();
+    StartSpinnerAndYield();
+  });
+  while (!ready_fiber_is_left) {
+  }
+  weft::Fiber late({.name = "has not begun"}, [] {});
+  if (argc > 1 && std::strcmp(argv[1], "crash") == 0) {
+    must_crash = true;
+    ready.Join();
+  }
+  ReadyForDebugger();
+  debugger_was_here = true;
+  end.Set();
+  late.Join();
+  ready.Join();
+  unnamed.Join();
+  parked.Join();
+  std::puts("it ended well");
+  return weft::TerminateRuntime() == 0 ? 0 : 3;
+}
