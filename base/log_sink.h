@@ -9,7 +9,8 @@
 //   });
 //
 // Without a sink lines go to glog, if the program has called google::InitGoogleLogging(), else to stderr in glog's
-// format. glog's flags (--minloglevel ...) hold in both cases, but not for a sink, which gets every line.
+// format. glog's flags (--minloglevel ...) hold in both cases, but not for a sink, which gets every line. A Weft
+// without glog (CMake's option WEFT_WITH_GLOG=OFF) writes every line to stderr.
 //
 // The sink is called by each thread and fiber that has something to say, by several at once, and from the middle of the
 // scheduler. It must not throw, suspend the fiber or call Weft; it may block its thread for a moment. It runs on the

@@ -218,9 +218,13 @@ endfunction()
 # All layers as one shared library, libweft.so, from the objects of the static ones: weft::weft with BUILD_SHARED_LIBS=ON. Tests of a layer link the
 # static libraries either way: they use what the shared one hides (cmake/weft.map).
 function(weft_add_shared_library target)
-  weft_find_required(glog libgoogle-glog-dev)
   weft_find_required(gflags libgflags-dev)
   weft_find_required(Hwloc libhwloc-dev)
+  set(glog "")
+  if(WEFT_WITH_GLOG)
+    weft_find_required(glog libgoogle-glog-dev)
+    set(glog $<TARGET_FILE:glog::glog>)
+  endif()
   set(Boost_USE_STATIC_LIBS ON)
   weft_find_required(Boost libboost-context1.81-dev 1.81 COMPONENTS context)
   add_library(${target} SHARED)
@@ -242,7 +246,8 @@ function(weft_add_shared_library target)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${weft_BINARY_DIR}/include>
                                               $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-  target_link_libraries(${target} PUBLIC gflags Threads::Threads PRIVATE glog::glog Hwloc::hwloc Boost::context)
+  # Files, not targets: CMake's package would want the targets of each program that links with libweft.so.
+  target_link_libraries(${target} PUBLIC gflags Threads::Threads PRIVATE ${glog} $<TARGET_FILE:Hwloc::hwloc> $<TARGET_FILE:Boost::context>)
   # Threads that have used it end in it: it is never unloaded.
   target_link_options(${target} PRIVATE "LINKER:-z,nodelete")
   # Calls inside of the library are direct.

@@ -3,11 +3,10 @@
 
 #include "weft/base/report/check.h"
 
-#include <glog/logging.h>
-
 #include <atomic>
 #include <cstdlib>
 
+#include "weft/base/report/default_sink.h"
 #include "weft/base/report/log.h"
 
 namespace weft::base {
@@ -43,11 +42,7 @@ WEFT_COLD void FatalError(const char* file, int line, const char* function, cons
   } else {
     message += ")";
   }
-  if (google::IsGoogleLoggingInitialized()) {
-    google::LogMessageFatal(file, line).stream() << message;  // Aborts, unless the user's failure function returns.
-  } else {
-    log_internal::WriteToStderr('F', file, line, message);
-  }
+  log_internal::WriteFatalToDefaultSink(file, line, message);
   std::abort();
 }
 

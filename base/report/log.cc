@@ -3,7 +3,6 @@
 
 #include "weft/base/report/log.h"
 
-#include <glog/logging.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -16,6 +15,8 @@
 #include <memory>
 #include <mutex>
 #include <utility>
+
+#include "weft/base/report/default_sink.h"
 
 namespace weft::base {
 
@@ -38,19 +39,6 @@ std::shared_ptr<const LogSink> CurrentSink() {
   return holder.sink;
 }
 
-int ToGlog(LogSeverity severity) {
-  switch (severity) {
-    case LogSeverity::kInfo:
-      return google::GLOG_INFO;
-    case LogSeverity::kWarning:
-      return google::GLOG_WARNING;
-    case LogSeverity::kError:
-    case LogSeverity::kFatal:
-      break;
-  }
-  return google::GLOG_ERROR;
-}
-
 }  // namespace
 
 void SetLogSink(LogSink sink) {
@@ -66,14 +54,8 @@ void EmitLogLine(LogSeverity severity, const char* file, int line, std::string_v
     (*sink)(severity, file, line, text);
     return;
   }
-  // FatalError() itself tells glog of a fatal line.
-  if (severity == LogSeverity::kFatal) return;
-  const int glog_severity = ToGlog(severity);
-  if (google::IsGoogleLoggingInitialized()) {
-    google::LogMessage(file, line, glog_severity).stream() << text;
-  } else if (glog_severity >= FLAGS_minloglevel) {
-    log_internal::WriteToStderr(google::GetLogSeverityName(glog_severity)[0], file, line, text);
-  }
+  // FatalError() itself writes a fatal line.
+  if (severity != LogSeverity::kFatal) log_internal::WriteToDefaultSink(severity, file, line, text);
 }
 
 namespace log_internal {

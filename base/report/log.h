@@ -3,9 +3,10 @@
 //
 // Log lines: WEFT_LOG(WARNING, "queue full: ", n, " fibers wait"), and WEFT_LOG_EVERY_SECOND for what happens often.
 //
-// A line is put together on the caller's stack, then handed over in one call, to glog or to the sink set by
-// SetLogSink() (base/log_sink.h): so a fiber may switch inside an operator<<. Until the program initialises glog, lines
-// go to stderr in glog's format, without glog (which would print "Logging before InitGoogleLogging()" first).
+// A line is put together on the caller's stack, then handed over in one call, to the sink set by SetLogSink()
+// (base/log_sink.h) or to glog: so a fiber may switch inside an operator<<. Until the program initialises glog, lines
+// go to stderr in glog's format, without glog (which would print "Logging before InitGoogleLogging()" first). So they
+// do always in a Weft that is built without glog.
 //
 // Any thread, any fiber. May block the thread on the lock of glog or the sink: not for use under a spin lock.
 #ifndef WEFT_BASE_REPORT_LOG_H_
