@@ -10,6 +10,9 @@
 # tests/consumer_test.cmake tries both. They say Requires and Libs, not Requires.private and Libs.private, of all that a static library of ours needs:
 # pkg-config leaves the private ones out unless it is told --static, which asks for static libraries of the others, too. (There are none of libudev,
 # which hwloc needs.) libweft.so names what it needs itself; only gflags is for its users, who may declare our flags.
+#
+# Components: weft_runtime (libweft.so.<version>), weft_development, weft_tools (tools/CMakeLists.txt); with WEFT_PACKAGES
+# also weft_documents (WeftPackages.cmake, which makes a Debian package of each).
 include_guard(GLOBAL)
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -29,13 +32,17 @@ function(weft_install_adapter name pkg_config_packages)
   install(
     TARGETS weft_${name}
     EXPORT weft-${name}-targets
-    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT weft_development)
   install(
     EXPORT weft-${name}-targets
     NAMESPACE weft::
-    DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/weft")
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/weft"
+    COMPONENT weft_development)
   weft_make_pkg_config(weft-${name}.pc "Weft's adapter ${name}" "weft = ${weft_VERSION};${pkg_config_packages}" "-lweft_${name}")
-  install(FILES "${weft_BINARY_DIR}/pkgconfig/weft-${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+  install(
+    FILES "${weft_BINARY_DIR}/pkgconfig/weft-${name}.pc"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+    COMPONENT weft_development)
 endfunction()
 
 function(weft_install)
@@ -54,22 +61,32 @@ function(weft_install)
     install(
       DIRECTORY "${weft_SOURCE_DIR}/${layer}/"
       DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft/${layer}"
+      COMPONENT weft_development
       FILES_MATCHING
       PATTERN "*.h")
   endforeach()
-  install(FILES "${weft_SOURCE_DIR}/weft.h" "${weft_SOURCE_DIR}/version.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft")
+  install(
+    FILES "${weft_SOURCE_DIR}/weft.h" "${weft_SOURCE_DIR}/version.h"
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/weft"
+    COMPONENT weft_development)
   # scheduling_group/CMakeLists.txt tells gdb where it is.
-  install(FILES "${weft_SOURCE_DIR}/tools/gdb/weft_gdb.py" DESTINATION "${CMAKE_INSTALL_DATADIR}/gdb/auto-load")
+  install(
+    FILES "${weft_SOURCE_DIR}/tools/gdb/weft_gdb.py"
+    DESTINATION "${CMAKE_INSTALL_DATADIR}/gdb/auto-load"
+    COMPONENT weft_tools)
   install(
     TARGETS ${targets}
     EXPORT weft-targets
-    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT weft_development
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+            COMPONENT weft_runtime
+            NAMELINK_COMPONENT weft_development)
   set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/weft")
   install(
     EXPORT weft-targets
     NAMESPACE weft::
-    DESTINATION "${package_dir}")
+    DESTINATION "${package_dir}"
+    COMPONENT weft_development)
   set(WEFT_BUILT_LAYERS "${layers}")
   configure_package_config_file("${weft_SOURCE_DIR}/cmake/weft-config.cmake.in" "${weft_BINARY_DIR}/weft-config.cmake"
                                 INSTALL_DESTINATION "${package_dir}")
@@ -78,7 +95,8 @@ function(weft_install)
     FILES "${weft_BINARY_DIR}/weft-config.cmake" "${weft_BINARY_DIR}/weft-config-version.cmake"
           "${weft_SOURCE_DIR}/cmake/FindHwloc.cmake" "${weft_SOURCE_DIR}/cmake/FindNghttp2.cmake"
           "${weft_SOURCE_DIR}/cmake/WeftGrpc.cmake"
-    DESTINATION "${package_dir}")
+    DESTINATION "${package_dir}"
+    COMPONENT weft_development)
 
   set(description "M:N work-stealing fibers for C++20")
   set(requires gflags hwloc)
@@ -92,6 +110,8 @@ function(weft_install)
   if(BUILD_SHARED_LIBS)
     set(form shared)
   endif()
-  install(FILES "${weft_BINARY_DIR}/pkgconfig/${form}/weft.pc" "${weft_BINARY_DIR}/pkgconfig/weft-grpc.pc"
-          DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+  install(
+    FILES "${weft_BINARY_DIR}/pkgconfig/${form}/weft.pc" "${weft_BINARY_DIR}/pkgconfig/weft-grpc.pc"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+    COMPONENT weft_development)
 endfunction()

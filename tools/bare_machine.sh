@@ -4,13 +4,15 @@
 #
 # Makes a bare Debian 12 in a temporary folder, clones HEAD of this checkout into it, and runs a command there, so that
 # nothing which only a prepared machine has can help:
-#   tools/bare_machine.sh [--keep] <command> [<argument>]...          for example: tools/bare_machine.sh ./test.sh release
+#   tools/bare_machine.sh [--keep] [--with <folder>] <command> [<argument>]...
+# for example:  tools/bare_machine.sh ./test.sh release
 #
 # The machine has what debootstrap calls minbase (no compiler, no git, no Python), root as its user, the checkout in
 # /root/weft as the current folder, and the host's kernel, network, /dev and /sys. From the host it takes Debian's mirror,
 # the settings of apt's proxies, packages that apt has already fetched, and the folder of ccache. JOBS, TEST_JOBS and
 # CTEST_ARGS are passed on. All mounts are in a namespace of their own, which ends with the command, however it ends; the
-# folder is removed then (--keep: it stays, and its name is printed).
+# folder is removed then (--keep: it stays, and its name is printed). --with: this folder of the checkout, which is not
+# in HEAD, is in the machine, too.
 #
 # What debootstrap has made is kept as an archive in the user's cache folder (weft-bare-machine), for a week: Debian's
 # packages change. Its last line says the exit status of the command.
@@ -32,8 +34,13 @@ if [ "${1:-}" = --keep ]; then
   keep=yes
   shift
 fi
+with=""
+if [ "${1:-}" = --with ]; then
+  with=$2
+  shift 2
+fi
 if [ $# -eq 0 ]; then
-  sed -n '5,20s/^# \{0,1\}//p' "$0" >&2
+  sed -n '5,22s/^# \{0,1\}//p' "$0" >&2
   exit 2
 fi
 
@@ -111,6 +118,7 @@ cp --dereference /etc/resolv.conf /etc/hosts "$root/etc/"
 cp --link --no-clobber "$fetched"/*.deb "$root$fetched/" 2>/dev/null || true
 # "*": under sudo the checkout is not root's, and git refuses it.
 GIT_CONFIG_COUNT=1 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' git clone --quiet . "$root/root/weft"
+[ -z "$with" ] || { mkdir -p "$root/root/weft/$with" && cp -r "$with/." "$root/root/weft/$with/"; }
 [ -z "$(git -c safe.directory='*' status --porcelain 2>/dev/null)" ] || echo "bare machine: what is not committed is not in it"
 
 environment=(HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "TERM=${TERM:-dumb}")
