@@ -16,7 +16,7 @@
 #     asan        clang++, AddressSanitizer with leak check, UndefinedBehaviorSanitizer, debug checks: the tests, but for
 #                 those of examples/ and of the gRPC adapter, whose libraries take clang++ longer than all the rest
 #     tsan        clang++, ThreadSanitizer, debug checks: the same
-#     lint        format and clang-tidy
+#     lint        format, clang-tidy, and the ABI of libweft.so (tools/abi.py)
 #     bare        a Debian with nothing on it: README's commands, the packages, each configuration
 #   changed   all, without the tests, mutations and emulated machines that passed before with the same inputs, by content:
 #             while you work
@@ -24,6 +24,7 @@
 #     asan_examples, tsan_examples   what asan and tsan leave out
 #     soak        connections, scopes and HTTP/2 come and go, a minute each (tools/soak.sh)
 #     campaign    the models with more preemptions, two seconds each (tools/model_campaign.sh)
+#     packages    Debian packages: built, looked at by lintian; installed, used and removed on a Debian with nothing on it
 #   debug     g++ with debug checks: the tests (asan and tsan have the same checks)
 #
 # Missing Debian packages are installed first.  Ends with a summary; the exit status is 0 if all that was asked for ran to
@@ -41,7 +42,7 @@ summary=()
 failed=0
 run_ctest=(ctest --test-dir)
 all=(release mutations guest clang asan tsan lint bare)
-extended=(asan_examples tsan_examples soak campaign)
+extended=(asan_examples tsan_examples soak campaign packages)
 
 note() {  # note <part> <ok|NOT RUN|FAILED> <text>
   summary+=("$(printf '%-13s %-7s %s' "$1" "$2" "$3")")
@@ -142,9 +143,11 @@ run_part() {
     lint)
       run_script format tools/format.sh --check
       run_script clang-tidy tools/lint.sh
+      run_script abi python3 -B tools/abi.py
       ;;
     bare) run_script bare tools/bare_machine.sh .ci/on_bare_machine.sh ;;
     soak) run_script soak tools/soak.sh 1 ;;
+    packages) run_script packages tools/packages.sh --test ;;
     campaign) run_script campaign tools/model_campaign.sh --seconds 2 ;;
   esac
 }
