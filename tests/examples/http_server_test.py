@@ -9,9 +9,11 @@ http_server_test.py PROGRAM [--sanitized] [arguments of unittest]
 import contextlib
 import json
 import os
+import pathlib
 import random
 import re
 import resource
+import shlex
 import shutil
 import signal
 import socket
@@ -826,6 +828,56 @@ class HandOver(unittest.TestCase):
                 server.send_signal(end)
                 server.wait(LIMIT)
                 self.assertEqual(os.path.exists(path), end == signal.SIGKILL)
+
+
+class Systemd(unittest.TestCase):
+    """The units of examples/systemd, without a systemd that runs."""
+
+    FOLDER = pathlib.Path(__file__).resolve().parents[2] / "examples/systemd"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.units = []
+        for unit in self.FOLDER.glob("weft-http.*"):
+            self.units.append(self.folder / unit.name)
+            self.units[-1].write_text(unit.read_text().replace("/usr/local/bin/http_server", os.path.abspath(PROGRAM)))
+
+    def verify(self):
+        return subprocess.run(
+            ["systemd-analyze", "verify", "--man=no", *self.units],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=LIMIT,
+        ).stdout
+
+    @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd is not installed")
+    def test_systemd_finds_no_fault_in_the_units(self):
+        self.assertEqual(len(self.units), 2)
+        self.assertEqual(self.verify(), "")
+        with open(self.folder / "weft-http.service", "a") as service:
+            service.write("Restarts=always\n")
+        self.assertIn("Restarts", self.verify())
+
+    @unittest.skipUnless(shutil.which("systemd-socket-activate"), "systemd is not installed")
+    def test_the_first_connection_starts_the_service_and_is_served(self):
+        (command,) = re.findall(r"^ExecStart=(.*)$", (self.folder / "weft-http.service").read_text(), re.MULTILINE)
+        path = self.folder / "socket"
+        with subprocess.Popen(
+            ["systemd-socket-activate", f"--listen={path}", *shlex.split(command)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process:
+            try:
+                self.assertIn("Listening on", process.stderr.readline())
+                self.assertEqual(curl("--unix-socket", str(path), "http://a/json"), GREETING)
+                self.assertEqual(process.stdout.readline(), f"http_server: listening on unix:{path}\n")
+            finally:
+                process.terminate()
+            self.assertEqual(process.wait(timeout=LIMIT), 0)
 
 
 class Many(unittest.TestCase):
