@@ -38,6 +38,13 @@ foreach(component IN LISTS COMPONENTS)
   execute_process(COMMAND "${SCRATCH}/build/${component}_consumer" TIMEOUT 60 ${run})
 endforeach()
 
+# A project that has targets of its own called test, format ...
+execute_process(
+  COMMAND "${CMAKE_COMMAND}" -S "${CONSUMER}/embedded" -B "${SCRATCH}/embedding" -G "${GENERATOR}" "-DCMAKE_PREFIX_PATH=${prefix}"
+          "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}" -DHOW=find_package ${run})
+execute_process(COMMAND "${CMAKE_COMMAND}" --build "${SCRATCH}/embedding" --target small test format ${run})
+execute_process(COMMAND "${SCRATCH}/embedding/small" TIMEOUT 60 ${run})
+
 # The same by pkg-config: each program is compiled once, and linked with what is installed and with libweft.so.
 find_program(PKG_CONFIG pkg-config)
 if(NOT PKG_CONFIG)
