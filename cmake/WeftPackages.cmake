@@ -60,7 +60,7 @@ weft_package(
   SECTION libdevel
   SUMMARY "M:N work-stealing fiber scheduler for C++ - development files"
   DESCRIPTION
-    "${what}This package has the headers, the adapters for TLS and HTTP/2 (static
+    "${what}This package has the headers, the adapters for TLS and HTTP (static
 libraries), and the files by which CMake and pkg-config find Weft."
   DEPENDS "${runtime} (= ${weft_VERSION})" libgflags-dev libnghttp2-dev libssl-dev zlib1g-dev
   SUGGESTS libboost-dev libgrpc++-dev pkg-config protobuf-compiler-grpc weft-doc weft-tools)

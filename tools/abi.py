@@ -40,7 +40,11 @@ def cannot(why):
 
 
 def output(*command):
-    return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        print(done.stdout, f"abi.py: {command[0]} has failed", sep="\n", file=sys.stderr)
+        sys.exit(2)
+    return done.stdout
 
 
 def build():

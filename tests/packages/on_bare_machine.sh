@@ -49,6 +49,13 @@ install_packages() {
   bash -euxc "${line/install/install --yes --quiet --no-install-recommends}"
   apt-get install --yes --quiet --no-install-recommends g++ cmake make pkg-config man-db
 }
+all_headers() {  # One whose install rule names no component would be in no package.
+  local layers layer
+  layers=$(sed -n 's/^set(WEFT_LAYERS \(.*\))$/\1/p' CMakeLists.txt)
+  for layer in $layers; do
+    diff <(cd "$layer" && find . -name '*.h' | sort) <(cd "/usr/include/weft/$layer" && find . -name '*.h' | sort)
+  done
+}
 use_tools() {
   (cd / && weft_topology --fiber_topology='pack:2 numa:1 core:8 pu:2' | grep --quiet group)
   man --where weft_topology
@@ -88,6 +95,7 @@ remove_packages() {
 
 [ "${#names[@]}" -eq 4 ] || { echo "expected four packages, found: ${names[*]}"; exit 1; }
 step "install ${names[*]}" install_packages
+step headers all_headers
 step weft_topology use_tools
 step "hello by pkg-config" by_pkg_config
 step "hello by find_package" by_find_package
