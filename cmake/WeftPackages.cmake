@@ -2,7 +2,7 @@
 #
 #   libweft<soversion>  libweft.so.<soversion>                                          component weft_runtime
 #   libweft-dev         headers, adapters, the files for CMake and pkg-config           weft_development
-#   weft-tools          weft_topology                                                   weft_tools
+#   weft-tools          weft_topology, commands for gdb                                 weft_tools
 #   weft-doc            documents and examples                                          weft_documents
 #
 # Why CPack and not debhelper: names, versions and lists of files come from version.h and the install rules, so a new header, tool or soname changes
@@ -69,7 +69,8 @@ weft_package(
   SECTION devel
   SUMMARY "M:N work-stealing fiber scheduler for C++ - tools"
   DESCRIPTION "${what}This package has weft_topology, which shows and draws how Weft places its
-threads on a machine.")
+threads on a machine, and commands for gdb that show fibers."
+  SUGGESTS gdb)
 weft_package(
   weft_documents weft-doc
   SECTION doc
