@@ -109,7 +109,8 @@ class ForeignFd final : public EventHandler {
   [[nodiscard]] std::error_code Register(int fd, std::uint32_t events);
   void Forget(int fd, WaitList* claimed);  // under mutex_
 
-  std::mutex mutex_;
+  // Recursive: the close() in Close() may be a hook, which calls Forget() (interop/hook.h).
+  std::recursive_mutex mutex_;
   Registration registration_;  // guarded by mutex_, all three
   std::uint32_t waits_ = 0;    // under way
   std::uint32_t closes_ = 0;   // by Forget(); changed under the queue's lock, too

@@ -16,7 +16,7 @@ endif()
 # Headers are where the documentation says, and nothing but headers.
 foreach(header weft.h version.h base/log_sink.h base/report/check.h fiber/fiber.h sync/fiber_mutex.h timer/fiber_timer.h
                interop/grpc_server.h interop/use_fiber.h interop/coroutine.h interop/tls_stream.h
-               interop/http2_server.h http/server.h)
+               interop/http2_server.h interop/hook.h http/server.h)
   if(NOT EXISTS "${prefix}/include/weft/${header}")
     message(FATAL_ERROR "weft/${header} is not installed")
   endif()
@@ -62,7 +62,8 @@ if(SHARED_LIBRARY)
   file(COPY "${BUILD}/pkgconfig/shared/weft.pc" DESTINATION "${shared_pc}")
   file(CREATE_LINK "${prefix}/include" "${SCRATCH}/shared/include" SYMBOLIC)
   file(GLOB libraries "${pc}/../libweft_tls.a" "${pc}/../libweft_http2.a"
-       "${pc}/../libweft_http.a")
+       "${pc}/../libweft_http.a"
+       "${pc}/../libweft_hook_fibers.a" "${pc}/../libweft_hook.so")
   foreach(library IN LISTS libraries ITEMS "${SHARED_LIBRARY}")
     get_filename_component(name "${library}" NAME)
     string(REGEX REPLACE "[.]so[.].*" ".so" name "${name}")
@@ -70,8 +71,9 @@ if(SHARED_LIBRARY)
   endforeach()
   list(APPEND forms "${shared_pc}")
   get_filename_component(library_path "${SHARED_LIBRARY}" DIRECTORY)
-  set(ENV{LD_LIBRARY_PATH} "${library_path}")
 endif()
+# libweft_hook.so is shared in any case.
+set(ENV{LD_LIBRARY_PATH} "${pc}/..:${library_path}")
 
 # Flags for `variable`, from the packages in the folder `pc`.
 function(ask_pkg_config variable pc)

@@ -13,8 +13,8 @@
 #   packages what tools/packages.sh needs
 #   reference  what tools/reference.sh needs
 #   compare  what bench/compare needs: the other runtimes (each is left out where it cannot be had), gnuplot, valgrind
-#   servers  what bench/compare_servers.sh needs: other servers (Debian starts nginx and Redis where it starts services),
-#            and load generators
+#   servers  what bench/compare_servers.sh and examples/databases/measure.py need: other servers (Debian starts nginx,
+#            PostgreSQL and Redis where it starts services), and load generators
 set -eu
 
 build_packages="g++ cmake ninja-build ccache pkg-config libboost1.81-dev libboost-context1.81-dev libhwloc-dev libgflags-dev
@@ -23,14 +23,15 @@ demo_packages="libboost-json1.81-dev libprotobuf-dev protobuf-compiler wrk"
 adapter_packages="libssl-dev libnghttp2-dev zlib1g-dev"
 user_packages="git libgtest-dev $adapter_packages python3"
 debian_packages="$adapter_packages binutils dpkg-dev file git lintian"
-example_packages="libuv1-dev libgrpc++-dev protobuf-compiler-grpc"
+example_packages="libuv1-dev libhiredis-dev libpq-dev libgrpc++-dev protobuf-compiler-grpc"
 test_packages="libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3-grpcio python3-prometheus-client
   curl llvm nghttp2-client nghttp2-server openssl redis-tools valgrind strace binutils abigail-tools"
 reference_packages="doxygen python3"
 emulator_packages="qemu-system-x86 busybox-static"
 compare_packages="libgtest-dev libbenchmark-dev python3 gnuplot-nox valgrind binutils"
 peer_packages="libboost-fiber1.81-dev libtbb-dev golang-go rustc cargo librust-tokio-dev"
-server_packages="golang-go golang-google-grpc-dev nginx-light redis-server redis-tools wrk nghttp2-client curl openssl python3"
+server_packages="golang-go golang-google-grpc-dev nginx-light postgresql redis-server redis-tools wrk nghttp2-client curl
+  openssl python3"
 
 case "${1:-test}" in
   build) wanted="$build_packages" optional="" ;;
