@@ -33,6 +33,7 @@
 #include <vector>
 
 #include "weft/base/report/check.h"
+#include "weft/base/report/log.h"
 #include "weft/base/thread/exit.h"
 #include "weft/fiber/runtime/blocking_limits.h"
 #include "weft/fiber/runtime/runtime_flags.h"
@@ -71,6 +72,9 @@ std::optional<RuntimePlan> Plan(const RuntimeOptions& options, std::string* erro
                           ": ask for fewer workers (--fiber_concurrency_hint) or larger groups "
                           "(--fiber_scheduling_group_size)");
     return std::nullopt;
+  }
+  if (const std::string islands = fiber::DescribeIslands(plan->plan, options); !islands.empty()) {
+    WEFT_LOG(WARNING, islands);
   }
   return plan;
 }

@@ -80,7 +80,8 @@ std::optional<std::string> CheckWorkers(const RuntimeOptions& options) {
 std::optional<std::string> CheckStealing(const RuntimeOptions& options) {
   if (auto error = CheckRange("work_stealing_ratio", options.work_stealing_ratio, 0, kMaxRatio, "0: never"))
     return error;
-  return CheckRange("cross_numa_work_stealing_ratio", options.cross_numa_work_stealing_ratio, 0, kMaxRatio, "0: never");
+  return CheckRange("cross_numa_work_stealing_ratio", options.cross_numa_work_stealing_ratio,
+                    RuntimeOptions::kStealByDistance, kMaxRatio, "0: never, -1: by distance");
 }
 
 std::optional<std::string> CheckSizes(const RuntimeOptions& options) {

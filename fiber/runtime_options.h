@@ -27,6 +27,9 @@ namespace weft {
 enum class NumaAware { kAuto, kOn, kOff };
 
 struct RuntimeOptions {
+  // A value of cross_numa_work_stealing_ratio, its default.
+  static constexpr std::int64_t kStealByDistance = -1;
+
   // Workers wanted in all.  0: as many as there are CPUs this process may use, cut by the cgroup's CPU quota.
   std::int64_t concurrency_hint = 0;
 
@@ -49,8 +52,9 @@ struct RuntimeOptions {
   // whenever a group whose workers are all busy requests it. 0: never.
   std::int64_t work_stealing_ratio = 16;
 
-  // The same for groups of other nodes.
-  std::int64_t cross_numa_work_stealing_ratio = 0;
+  // The same for groups of other nodes. 0: never. By distance: between nodes of a socket, more seldom the farther they
+  // are (N is 19 at distance 12, where it is 16 in a node), and never between sockets.
+  std::int64_t cross_numa_work_stealing_ratio = kStealByDistance;
 
   // Slots of each of a group's two rings of ready fibers (woken ones, and all others), 16 bytes each; a power of two.
   // What does not fit goes to an overflow list.

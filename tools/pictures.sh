@@ -23,8 +23,8 @@ draw epyc-9654-2p "Two AMD EPYC 9654" "pack:2 numa:1 l3:12 core:8 pu:2(indexes=2
 draw ryzen-9950x "AMD Ryzen 9950X" "pack:1 numa:1 l3:2 core:8 pu:2(indexes=2*16:1*2)"
 draw xeon-8480-2p "Two Xeon 8480+, stealing across nodes" "pack:2 numa:1 l3:1 core:56 pu:2(indexes=2*112:1*2)" \
   --fiber_cross_numa_work_stealing_ratio=64
-draw few-workers "100 workers on two AMD EPYC 9654, four nodes per socket" \
-  "pack:2 numa:4 l3:3 core:8 pu:2(indexes=2*192:1*2)" --fiber_concurrency_hint=100
+draw few-workers "90 workers on two AMD EPYC 9654, four nodes per socket" \
+  "pack:2 numa:4 l3:3 core:8 pu:2(indexes=2*192:1*2)" --fiber_concurrency_hint=90
 
 status=0
 for picture in "$drawn"/*.svg; do

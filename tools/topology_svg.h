@@ -22,7 +22,7 @@ struct Picture {
   const scheduling_group::GroupPlan& plan;
   std::string title;
   std::int64_t steal_every_n;             // in a node; 0: never
-  std::int64_t cross_node_steal_every_n;  // between nodes
+  std::int64_t cross_node_steal_every_n;  // between nodes, the nearest
 };
 
 std::string DrawTopology(const Picture& picture);

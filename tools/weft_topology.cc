@@ -13,6 +13,8 @@
 
 #include <gflags/gflags.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <iostream>
 #include <optional>
@@ -44,6 +46,33 @@ std::string Rate(std::int64_t every_n) {
   return every_n == 1 ? "at each idle search" : "at 1 of " + std::to_string(every_n) + " idle searches";
 }
 
+// Of all pairs of groups on different nodes.
+std::set<std::int64_t> RatesAcrossNodes(const RuntimeOptions& options, const RuntimePlan& planned) {
+  std::set<std::int64_t> rates;
+  for (const auto& group : planned.plan.groups) {
+    for (const auto& neighbour : group.neighbours) {
+      if (!neighbour.same_node) rates.insert(weft::fiber::StealEveryN(neighbour, options));
+    }
+  }
+  if (rates.empty()) rates.insert(std::max<std::int64_t>(options.cross_numa_work_stealing_ratio, 0));
+  return rates;
+}
+
+// 0: never.
+std::int64_t MostOften(std::set<std::int64_t> rates) {
+  rates.erase(0);
+  return rates.empty() ? 0 : *rates.begin();
+}
+
+// By distance there are several rates: from that of near nodes to that of far ones, and never across sockets.
+std::string RateAcrossNodes(std::set<std::int64_t> rates) {
+  const bool never = rates.erase(0) != 0;
+  if (rates.empty()) return "across nodes never";
+  std::string text = "across nodes " + Rate(*rates.begin());
+  if (rates.size() > 1) text += " (the farthest: 1 of " + std::to_string(*rates.rbegin()) + ")";
+  return never ? text + ", across sockets never" : text;
+}
+
 void PrintPlan(const RuntimeOptions& options, const RuntimePlan& planned) {
   std::set<int> packages;
   std::set<int> l3s;
@@ -60,10 +89,12 @@ void PrintPlan(const RuntimeOptions& options, const RuntimePlan& planned) {
             << ", " << count(l3s.size(), "L3 domain") << ", " << count(cores.size(), "core") << ", "
             << planned.machine.ToString() << "plan: " << count(planned.plan.groups.size(), "group") << ", "
             << count(planned.plan.WorkerCount(), "worker") << '\n'
-            << planned.plan.ToString() << "stealing: in a node " << Rate(options.work_stealing_ratio)
-            << ", across nodes " << Rate(options.cross_numa_work_stealing_ratio) << '\n'
+            << planned.plan.ToString() << "stealing: in a node " << Rate(options.work_stealing_ratio) << ", "
+            << RateAcrossNodes(RatesAcrossNodes(options, planned)) << '\n'
             << "pinning: each worker to "
             << (options.worker_disallow_cpu_migration ? "its CPU" : "the CPUs of its group") << '\n';
+  const std::string islands = weft::fiber::DescribeIslands(planned.plan, options);
+  if (!islands.empty()) std::cout << "note: " << islands << '\n';
 }
 
 }  // namespace
@@ -88,7 +119,7 @@ int main(int argc, char** argv) {
                                      .plan = planned->plan,
                                      .title = FLAGS_title.empty() ? machine : FLAGS_title,
                                      .steal_every_n = options.work_stealing_ratio,
-                                     .cross_node_steal_every_n = options.cross_numa_work_stealing_ratio});
+                                     .cross_node_steal_every_n = MostOften(RatesAcrossNodes(options, *planned))});
   file.close();
   if (!file) return Fail("cannot write " + FLAGS_svg, /*exit_code=*/1);
   return 0;

@@ -44,9 +44,9 @@ DEFINE_int64(fiber_work_stealing_ratio, 16,
              "An idle worker tries to steal from another group of its NUMA node on every N-th search (steal_every_n), "
              "before it sleeps, and when one whose workers are all busy requests it; 0 = never."
              " In 0..1000000.");
-DEFINE_int64(fiber_cross_numa_work_stealing_ratio, 0,
-             "The same for groups of other NUMA nodes; 0 = never."
-             " In 0..1000000.");
+DEFINE_int64(fiber_cross_numa_work_stealing_ratio, -1,
+             "The same for groups of other NUMA nodes; 0 = never; -1 = by distance within a socket, never across."
+             " In -1..1000000.");
 DEFINE_int64(fiber_run_queue_size, 131072,
              "Slots in each of a group's two rings of ready fibers (woken ones, and all others); a power of two."
              " In 16..16777216.");

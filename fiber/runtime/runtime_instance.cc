@@ -119,8 +119,7 @@ void RuntimeInstance::IntroduceNeighbours(const RuntimeOptions& options) {
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     std::vector<SchedulingGroup::Neighbour> neighbours;
     for (const PlannedGroup::Neighbour& neighbour : plan_.groups[i].neighbours) {
-      const std::int64_t every_n =
-          neighbour.same_node ? options.work_stealing_ratio : options.cross_numa_work_stealing_ratio;
+      const std::int64_t every_n = StealEveryN(neighbour, options);
       if (every_n == 0) continue;
       neighbours.push_back({.group = groups_[static_cast<std::size_t>(neighbour.group)].get(),
                             .steal_every_n = static_cast<unsigned>(every_n),

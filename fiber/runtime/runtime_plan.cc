@@ -3,10 +3,12 @@
 
 #include "weft/fiber/runtime/runtime_plan.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
 
+#include "weft/base/report/str_cat.h"
 #include "weft/numa/machine/cpu_list.h"
 #include "weft/numa/memory/affinity.h"
 
@@ -44,6 +46,29 @@ std::vector<int> WorkerCpusHere(const PlannedGroup& planned, const numa::Topolog
     if (here.FindCpu(cpu) == nullptr) cpu = -1;
   }
   return cpus;
+}
+
+// By island: groups of a node, and of all nodes between which an idle worker searches.
+std::vector<unsigned> WorkersOfIslands(const scheduling_group::GroupPlan& plan, const RuntimeOptions& options) {
+  std::vector<unsigned> islands;
+  std::vector<bool> seen(plan.groups.size(), false);
+  for (std::size_t first = 0; first < plan.groups.size(); ++first) {
+    if (seen[first]) continue;
+    islands.push_back(0);
+    std::vector<std::size_t> reached = {first};
+    seen[first] = true;
+    for (std::size_t i = 0; i < reached.size(); ++i) {
+      const PlannedGroup& group = plan.groups[reached[i]];
+      islands.back() += group.workers;
+      for (const PlannedGroup::Neighbour& neighbour : group.neighbours) {
+        const auto other = static_cast<std::size_t>(neighbour.group);
+        if (seen[other] || (!neighbour.same_node && StealEveryN(neighbour, options) == 0)) continue;
+        seen[other] = true;
+        reached.push_back(other);
+      }
+    }
+  }
+  return islands;
 }
 
 }  // namespace
@@ -87,6 +112,26 @@ SchedulingGroup::Options OptionsOfGroup(int id, const PlannedGroup& planned, con
       .record_stack_every = static_cast<std::size_t>(options.record_stack_every),
       .max_ready_wait = options.limit_ready_wait,
   };
+}
+
+std::int64_t StealEveryN(const PlannedGroup::Neighbour& neighbour, const RuntimeOptions& options) {
+  if (neighbour.same_node) return options.work_stealing_ratio;
+  if (options.cross_numa_work_stealing_ratio != RuntimeOptions::kStealByDistance)
+    return options.cross_numa_work_stealing_ratio;
+  if (!neighbour.same_package) return 0;
+  constexpr std::int64_t kMost = 1'000'000;  // As of the flags. Distances come from files, too.
+  return std::min(options.work_stealing_ratio * neighbour.distance / numa::kLocalDistance, kMost);
+}
+
+std::string DescribeIslands(const scheduling_group::GroupPlan& plan, const RuntimeOptions& options) {
+  if (options.cross_numa_work_stealing_ratio != RuntimeOptions::kStealByDistance) return "";
+  const std::vector<unsigned> islands = WorkersOfIslands(plan, options);
+  const auto [least, most] = std::minmax_element(islands.begin(), islands.end());
+  if (islands.size() < 2 || *least >= scheduling_group::kMinPlannedGroupSize) return "";
+  return base::StrCat("the workers are ", islands.size(), " islands of ", *least,
+                      *least == *most ? std::string() : base::StrCat(" to ", *most),
+                      ", on NUMA nodes of different sockets, between which no work moves: "
+                      "--fiber_cross_numa_work_stealing_ratio=64 moves it, and so does --fiber_numa_aware=off");
 }
 
 }  // namespace weft::fiber

@@ -6,6 +6,7 @@
 #ifndef WEFT_FIBER_RUNTIME_RUNTIME_PLAN_H_
 #define WEFT_FIBER_RUNTIME_RUNTIME_PLAN_H_
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -28,6 +29,14 @@ std::optional<RuntimePlan> PlanRuntime(const RuntimeOptions& options, std::strin
 // `here` is this machine. What of the plan is not here, because it is for another machine, is left out.
 scheduling_group::SchedulingGroup::Options OptionsOfGroup(int id, const scheduling_group::PlannedGroup& planned,
                                                           const RuntimeOptions& options, const numa::Topology& here);
+
+// How often an idle worker tries to steal from this neighbour: on every N-th search; 0: never.
+std::int64_t StealEveryN(const scheduling_group::PlannedGroup::Neighbour& neighbour, const RuntimeOptions& options);
+
+// A line about islands, for the log: nodes, alone or with those that they steal from, that have fewer workers than a
+// group should have, while no work moves to or from the rest. Empty: there are none, or
+// --fiber_cross_numa_work_stealing_ratio has been chosen.
+std::string DescribeIslands(const scheduling_group::GroupPlan& plan, const RuntimeOptions& options);
 
 }  // namespace weft::fiber
 

@@ -11,11 +11,13 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <memory>
 #include <set>
 #include <sstream>
+#include <tuple>
 #include <utility>
 
 #include "weft/base/report/check.h"
@@ -28,8 +30,7 @@ namespace weft::numa {
 
 namespace {
 
-// As in the ACPI table; used if nothing better is known.
-constexpr int kLocalDistance = 10;
+// Between nodes, if nothing better is known.
 constexpr int kRemoteDistance = 20;
 
 struct DestroyHwloc {
@@ -62,23 +63,57 @@ hwloc_obj_t AncestorOf(hwloc_topology_t topology, hwloc_obj_t pu, std::initializ
   return hwloc_get_root_obj(topology);
 }
 
-// The node beside the CPU: of those that list it, the one with the fewest CPUs (a CXL expander lists all of a package
-// or machine), and of equals (DRAM and HBM) the lowest, which is the DRAM. A CPU that no node lists: the first node.
-int NodeOf(hwloc_topology_t topology, hwloc_obj_t pu) {
-  int best = -1;
-  int fewest = 0;
+// The nodes that hold CPUs, as the kernel says; empty for another machine than this one. hwloc lists CPUs of a node
+// that holds none, too: those of the nearest nodes.
+std::set<int> NodesThatHoldCpus(hwloc_topology_t topology) {
+  if (hwloc_topology_is_thissystem(topology) == 0) return {};
+  std::ifstream file("/sys/devices/system/node/has_cpu");
+  const auto nodes = ParseCpuList(std::string(std::istreambuf_iterator<char>(file), {}));
+  return nodes.has_value() ? std::set<int>(nodes->begin(), nodes->end()) : std::set<int>();
+}
+
+// Whether hwloc knows the node as memory beside the CPUs' own: HBM, persistent or CXL memory, that of a GPU.
+bool IsFurtherMemory(hwloc_obj_t node) {
+  if (hwloc_obj_get_info_by_name(node, "DAXDevice") != nullptr) return true;
+  return node->subtype != nullptr && std::strcmp(node->subtype, "DRAM") != 0;
+}
+
+// From the CPU to the node, in nanoseconds; 0: hwloc does not know.
+hwloc_uint64_t LatencyOf(hwloc_topology_t topology, hwloc_obj_t pu, hwloc_obj_t node) {
+  hwloc_location initiator{};
+  initiator.type = HWLOC_LOCATION_TYPE_CPUSET;
+  initiator.location.cpuset = pu->cpuset;
+  hwloc_uint64_t latency = 0;
+  const int status = hwloc_memattr_get_value(topology, HWLOC_MEMATTR_ID_LATENCY, node, &initiator, 0, &latency);
+  return status == 0 ? latency : 0;
+}
+
+// The node beside the CPU, of those that list it: the one that holds it, if the kernel says so; else the one with the
+// fewest CPUs (a CXL expander may list all of a package or machine); of equals (DRAM and HBM) the one that is not known
+// as further memory, then the nearest, then the lowest, which is the DRAM. A CPU that no node lists: the first node.
+int NodeOf(hwloc_topology_t topology, hwloc_obj_t pu, const std::set<int>& that_hold_cpus) {
+  using Rank = std::tuple<bool, int, bool, hwloc_uint64_t, int>;
+  std::optional<Rank> best;
   for (hwloc_obj_t node = nullptr;
        (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node)) != nullptr;) {
     if (!hwloc_bitmap_isset(node->cpuset, pu->os_index)) continue;
-    const int cpus = hwloc_bitmap_weight(node->cpuset);
     const int number = static_cast<int>(node->os_index);
-    if (best >= 0 && (cpus > fewest || (cpus == fewest && number > best))) continue;
-    best = number;
-    fewest = cpus;
+    const Rank rank(!that_hold_cpus.contains(number), hwloc_bitmap_weight(node->cpuset), IsFurtherMemory(node),
+                    LatencyOf(topology, pu, node), number);
+    if (!best || rank < *best) best = rank;
   }
-  if (best >= 0) return best;
+  if (best) return std::get<4>(*best);
   hwloc_obj_t any = hwloc_get_obj_by_type(topology, HWLOC_OBJ_NUMANODE, 0);
   return any == nullptr ? 0 : static_cast<int>(any->os_index);
+}
+
+// TP6.
+int KindOf(hwloc_topology_t topology, hwloc_obj_t pu) {
+  int efficiency = -1;  // hwloc's word: larger is faster; -1: it does not know.
+  const int kind = hwloc_cpukinds_get_by_cpuset(topology, pu->cpuset, 0);
+  if (kind < 0) return 0;
+  hwloc_cpukinds_get_info(topology, static_cast<unsigned>(kind), nullptr, &efficiency, nullptr, nullptr, 0);
+  return std::max(efficiency, 0);
 }
 
 // hwloc takes 5 s for a machine of 65,536 CPUs, and memory in proportion; the largest real ones have 2,000.
@@ -163,10 +198,11 @@ Topology Convert(hwloc_topology_t source, const std::set<int>* allowed) {
   Numbering caches;
   Numbering cores;
   std::map<int, int> threads_of_core;
+  const std::set<int> that_hold_cpus = NodesThatHoldCpus(source);
   std::set<int> nodes_of_cpus;  // Of those that are not allowed, too.
   for (hwloc_obj_t pu = nullptr; (pu = hwloc_get_next_obj_by_type(source, HWLOC_OBJ_PU, pu)) != nullptr;) {
     const int os_id = static_cast<int>(pu->os_index);
-    const int node = NodeOf(source, pu);
+    const int node = NodeOf(source, pu, that_hold_cpus);
     nodes_of_cpus.insert(node);
     if (allowed != nullptr && !allowed->contains(os_id)) continue;
     Topology::Cpu cpu;
@@ -177,6 +213,7 @@ Topology Convert(hwloc_topology_t source, const std::set<int>* allowed) {
     hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(source, HWLOC_OBJ_CORE, pu);
     cpu.core = cores[core != nullptr ? core : pu];
     cpu.smt = threads_of_core[cpu.core]++;
+    cpu.kind = KindOf(source, pu);
     topology.cpus.push_back(cpu);
   }
   std::sort(topology.cpus.begin(), topology.cpus.end(), [](auto& a, auto& b) { return a.os_id < b.os_id; });
@@ -324,6 +361,12 @@ std::string Topology::ToString() const {
     std::map<int, std::vector<int>> domains;
     for (int os_id : node.cpus) domains[FindCpu(os_id)->l3].push_back(os_id);
     for (const auto& [l3, members] : domains) text << " {" << FormatCpuList(members) << '}';
+    std::map<int, std::vector<int>, std::greater<>> kinds;
+    for (int os_id : node.cpus) kinds[FindCpu(os_id)->kind].push_back(os_id);
+    if (kinds.size() > 1) text << "; kinds of cores, the fastest first";
+    for (const auto& [kind, members] : kinds) {
+      if (kinds.size() > 1) text << " {" << FormatCpuList(members) << '}';
+    }
     text << "; distances";
     for (std::size_t i = 0; i < nodes.size(); ++i) text << ' ' << nodes[i].os_id << '=' << node.distances[i];
     text << '\n';

@@ -15,6 +15,7 @@
 //        package and node.
 //   TP5  memory_nodes is sorted by os_id, too; it has the nodes beside CPUs of ours that are not the node of any CPU of
 //        the machine. They are shown, but nothing is planned for them.
+//   TP6  kind is 0 for all cores, unless the system says which cores are faster by design (P and E cores, big.LITTLE).
 #ifndef WEFT_NUMA_MACHINE_TOPOLOGY_H_
 #define WEFT_NUMA_MACHINE_TOPOLOGY_H_
 
@@ -24,6 +25,9 @@
 
 namespace weft::numa {
 
+// From a node to itself, as in the ACPI table: other distances are relative to it (20: twice as far).
+inline constexpr int kLocalDistance = 10;
+
 struct Topology {
   struct Cpu {
     int os_id = 0;    // As in sched_setaffinity().
@@ -32,6 +36,7 @@ struct Topology {
     int l3 = 0;       // CPUs that share their last level of cache.  Where there is no L3: those of a die or package.
     int core = 0;     // SMT siblings share it.
     int smt = 0;      // 0 for the first hardware thread of the core (that may be used), 1 for the next ...
+    int kind = 0;     // Of the core: the larger the faster (TP6).
 
     friend bool operator==(const Cpu&, const Cpu&) = default;
   };

@@ -3,14 +3,10 @@
 //
 // CpuPool: the CPUs that groups are made from: those of one NUMA node, or all where NUMA is off.
 //
-// The planner's first three steps (group_plan.h). MakePools() reads the pools from the machine, ChoosePools() picks
-// those that the workers need, ShareWorkers() sets the number of workers of each. Then PlaceWorkers() gives each worker
-// a core of its pool: cores come before siblings (GP5), and L3 domains are filled one after the other (GP4).
-//
-// PartitionCores() divides the cores of a pool, with the workers on them, into groups. The cores lie in a row, L3
-// domain by L3 domain. Dynamic programming cuts the row where that costs least: what counts is first the workers below
-// or above the sizes of GP1, then the groups against GP7, the number of groups, and how unequal they are. Only
-// neighbours in the row can be one group: where sizes differ it tries several orders.
+// The planner's first steps (group_plan.h). MakePools() reads the pools from the machine, ChoosePools() picks those
+// that the workers need, ShareWorkers() sets the number of workers of each. Then PlaceWorkers() gives each worker a
+// core of its pool: cores come before siblings (GP5), and L3 domains are filled one after the other (GP4), but evenly
+// with workers beyond the CPUs (GP3).
 #ifndef WEFT_SCHEDULING_GROUP_PLAN_CPU_POOL_H_
 #define WEFT_SCHEDULING_GROUP_PLAN_CPU_POOL_H_
 
@@ -24,13 +20,14 @@ struct Core {
   int package = 0;
   int l3 = 0;
   int number = 0;
+  int kind = 0;             // as in numa::Topology: the larger the faster
   std::vector<int> cpus{};  // os ids, first siblings first
   unsigned workers = 0;     // placed here by PlaceWorkers()
 };
 
 struct CpuPool {
-  int node = -1;  // os id; -1: NUMA is off
-  std::vector<Core> cores{};
+  int node = -1;              // os id; -1: NUMA is off
+  std::vector<Core> cores{};  // the fast ones first, then by number
   unsigned cpus = 0;
   unsigned workers = 0;  // given by ShareWorkers()
 };
@@ -53,26 +50,6 @@ void PlaceWorkers(CpuPool* pool, int near_cpu);
 // Shares `total`, or as much as fits, out in proportion to the capacities, by the method of the largest remainder: the
 // units left by rounding down go to the largest fractions, the first of equal ones first.
 std::vector<unsigned> Apportion(unsigned total, const std::vector<unsigned>& capacities);
-
-// The number of workers that a group should have.
-struct GroupSizes {
-  unsigned min;
-  unsigned max;
-};
-
-// A piece of a group: a core with its workers, or some of them.
-struct Item {
-  const Core* core;
-  unsigned first_worker;  // among those on the core
-  unsigned workers;
-  bool alone;  // must be a group of its own (GP6)
-  int package() const { return core->package; }
-  int l3() const { return core->l3; }
-};
-using Row = std::vector<Item>;
-
-// Returns each group as its pieces, in the order of the row. They refer to `pool`, whose workers have been placed.
-std::vector<Row> PartitionCores(const CpuPool& pool, GroupSizes sizes);
 
 }  // namespace weft::scheduling_group::planning
 

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "weft/numa/machine/cpu_list.h"
+#include "weft/scheduling_group/plan/core_partition.h"
 #include "weft/scheduling_group/plan/cpu_pool.h"
 
 namespace weft::scheduling_group {
@@ -161,8 +162,6 @@ void AddSpareCpus(const CpuPool& pool, std::vector<PlannedGroup>* groups) {
   }
 }
 
-constexpr int kOwnNodeDistance = 10;  // As in the ACPI table.
-
 // Where a group is on the machine.
 struct Place {
   std::set<int> l3s;
@@ -172,6 +171,10 @@ struct Place {
   int l3 = 0;        // among the L3 domains of the node
   int position = 0;  // among the groups in the L3 domain
 };
+
+bool HaveCommon(const std::set<int>& a, const std::set<int>& b) {
+  return std::any_of(a.begin(), a.end(), [&](int item) { return b.contains(item); });
+}
 
 class Places {
  public:
@@ -198,13 +201,9 @@ class Places {
 
   // Smaller is nearer; equal for groups that are equally near.
   std::tuple<bool, bool> Nearness(std::size_t from, std::size_t to) const {
-    const Place& a = places_[from];
-    const Place& b = places_[to];
-    const auto have_common = [](const std::set<int>& x, const std::set<int>& y) {
-      return std::any_of(x.begin(), x.end(), [&](int item) { return y.contains(item); });
-    };
-    return {!have_common(a.l3s, b.l3s), !have_common(a.packages, b.packages)};
+    return {!HaveCommon(places_[from].l3s, places_[to].l3s), !SamePackage(from, to)};
   }
+  bool SamePackage(std::size_t a, std::size_t b) const { return HaveCommon(places_[a].packages, places_[b].packages); }
 
   // Orders equally near groups: the next node or L3 domain first, and there the group at our own position or after it.
   std::tuple<int, int, int> Turn(std::size_t from, std::size_t to) const {
@@ -250,9 +249,9 @@ void OrderNeighbours(const numa::Topology& topology, std::vector<PlannedGroup>* 
       if (o == g) continue;
       const int node = (*groups)[o].node;
       const bool same_node = group.node == node;
-      const int distance = same_node ? kOwnNodeDistance : topology.Distance(group.node, node);
+      const int distance = same_node ? numa::kLocalDistance : topology.Distance(group.node, node);
       order.emplace_back(Key(same_node ? 0 : distance, places.Nearness(g, o), places.Turn(g, o)),
-                         PlannedGroup::Neighbour{static_cast<int>(o), same_node, distance});
+                         PlannedGroup::Neighbour{static_cast<int>(o), same_node, distance, places.SamePackage(g, o)});
     }
     std::sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
       return std::tie(a.first, a.second.group) < std::tie(b.first, b.second.group);

@@ -5,29 +5,30 @@
 //
 // How it works, in five steps:
 //   cpu_pool.h          reads the machine, and shares the workers out over the NUMA nodes; places the workers of a node
-//                       on cores, L3 domain by L3 domain; cuts the cores, in a row by L3 domain, into groups where that
-//                       costs least
+//                       on cores, L3 domain by L3 domain
+//   core_partition.h    cuts the cores of a node into groups where that costs least
 //   AssignCpus()        gives each worker its CPU, and its group the further CPUs that it may use (GP8)
 //   OrderNeighbours()   the order in which each group visits the others to steal (GP9)
 //
 // Rules.  "Enough" is one worker for each CPU that may be used (Topology::cpus), or more.
-//   GP1  Size.  A group has 8 to 15 workers; fewer only where its node has fewer than 8 CPUs, where less than 8 workers
-//        per node are wished for, or where the threads of whole cores (GP6) do not add up to such a size.  A wished
-//        size (1 to 64) is an upper limit, and half of it, rounded up, takes the place of the 8.  Within GP1 to GP7
-//        there are as few groups as can be, of sizes as equal as can be.
+//   GP1  Size.  A group has 8 to 15 workers; 4 to 7 where GP7 cannot be had with 8. It has fewer only where its node
+//        has fewer CPUs, where fewer workers per node are wished for, or where the threads of whole cores (GP6) do not
+//        add up to such a size.  A wished size (1 to 64) is an upper limit, and half and a quarter of it, rounded up,
+//        take the place of the 8 and the 4.  Within all other rules there are as few groups as can be, of sizes as
+//        equal as can be.
 //   GP2  Nodes. No group spans two NUMA nodes, unless the wish is kOff: then groups are not bound to a node.
 //   GP3  Nothing is left over.  With enough workers each CPU has one, and the busiest CPU has at most one more than the
-//        idlest.  With fewer each has a CPU of its own.
-//   GP4  Few workers are kept together.  kAuto uses as few nodes as give each worker a core of its own, but no more
-//        than get 8 workers each (or half the wished size) as long as fewer have CPUs enough; kOn uses all nodes.  In a
-//        node L3 domains are filled one after the other.
+//        idlest; so has, of L3 domains with equally many cores and CPUs in a node, the busiest.  With fewer workers
+//        each has a CPU of its own.
+//   GP4  Few workers are kept together.  kAuto uses as few nodes as have CPUs enough and leave fewer than 8 workers (or
+//        half the wished size) without a core of their own, but no more than get so many workers each; kOn uses all
+//        nodes.  In a node L3 domains are filled one after the other, beginning with the largest.
 //   GP5  Cores first. No core gets a second worker before each core of the used nodes has one, save to make up a node's
 //        first group (GP1): sharing a core loses more than spreading a group over one L3 domain more.
 //   GP6  Siblings.  The workers on a core are in one group.  A core that has more than a group may have is divided
 //        among groups of its own, as equal as can be.  Neither holds where there are more workers than CPUs.
 //   GP7  L3 domains. Groups of whole domains, or groups within one domain; a group with a part of a domain and
-//        something else is made only if GP1 cannot be had without. (Exact where a node's domains are equal; where holes
-//        in the CPU mask make them unequal, several orders of the row are tried.)
+//        something else is made only where a group would have fewer than 4 workers without.
 //   GP8  Each worker has its planned CPU (worker_cpus): those with low numbers, woken first, are on cores of their own.
 //        The group may run on `cpus`: the planned ones, and of those without a worker its cores' siblings and the rest
 //        of its L3 domains. No group may run on another's planned CPU, save where workers outnumber CPUs.
@@ -35,6 +36,8 @@
 //        distance, those of the package before equally far ones. (Groups that span several domains or packages are in
 //        the same one if they have one in common.) Among equals each group starts with another one, so that not all
 //        steal from the first.
+//   GP10 Kinds. A group has fast and slow cores (P and E cores, Topology::Cpu::kind) only where groups of one kind each
+//        would be smaller (GP1), or against GP7. A domain with several kinds is filled beginning with the fastest.
 // Rejected: one group for each L3 domain whatever its size (32-thread domains contend for one queue, 4-thread ones
 // balance badly); a node's whole CPU set as `cpus` of each group (the kernel spreads a group over all L3 domains).
 #ifndef WEFT_SCHEDULING_GROUP_PLAN_GROUP_PLAN_H_
@@ -45,6 +48,7 @@
 #include <vector>
 
 #include "weft/numa/machine/topology.h"
+#include "weft/scheduling_group/plan/core_partition.h"
 #include "weft/scheduling_group/plan/cpu_pool.h"
 
 namespace weft::scheduling_group {
@@ -58,13 +62,14 @@ struct PlannedGroup {
   struct Neighbour {
     int group;
     bool same_node;
-    int distance;  // between the nodes; 10: the same node, or NUMA is off
+    int distance;               // between the nodes; 10: the same node, or NUMA is off
+    bool same_package = false;  // they have a package (socket) in common
     friend bool operator==(const Neighbour&, const Neighbour&) = default;
   };
   std::vector<Neighbour> neighbours;  // nearest first
 };
 
-// The sizes that are planned, and the largest that may be wished for.
+// The sizes that are planned (GP1), and the largest that may be wished for.
 inline constexpr unsigned kMinPlannedGroupSize = 8;
 inline constexpr unsigned kMaxPlannedGroupSize = 15;
 inline constexpr unsigned kMaxWishedGroupSize = 64;

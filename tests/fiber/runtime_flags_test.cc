@@ -214,9 +214,9 @@ TEST_F(RuntimeFlagsTest, EachNumbersHelpSaysItsRangeAndUnit) {
     SCOPED_TRACE(flag.name);
     ++numbers;
     const gflags::FlagSaver saver;
-    Set(flag.name, "-1");
+    Set(flag.name, "-2");
     const std::string refusal = ValidateOptions(Read()).value_or("");
-    const std::regex range("[0-9]+\\.\\.[0-9]+");
+    const std::regex range("-?[0-9]+\\.\\.[0-9]+");
     std::smatch found;
     ASSERT_TRUE(std::regex_search(refusal, found, range)) << refusal;
     EXPECT_NE(flag.description.find(" " + found.str() + "."), std::string::npos)

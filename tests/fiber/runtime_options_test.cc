@@ -69,7 +69,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadValue{"RatioNegative", [](RuntimeOptions& o) { o.work_stealing_ratio = -1; },
                  "--fiber_work_stealing_ratio=-1", "in 0..1000000"},
         BadValue{"CrossRatioHuge", [](RuntimeOptions& o) { o.cross_numa_work_stealing_ratio = 1'000'001; },
-                 "--fiber_cross_numa_work_stealing_ratio=1000001", "in 0..1000000"},
+                 "--fiber_cross_numa_work_stealing_ratio=1000001", "in -1..1000000"},
         BadValue{"QueueNotAPower", [](RuntimeOptions& o) { o.run_queue_size = 1000; }, "--fiber_run_queue_size=1000",
                  "a power of two in 16..16777216"},
         BadValue{"QueueZero", [](RuntimeOptions& o) { o.run_queue_size = 0; }, "--fiber_run_queue_size=0",

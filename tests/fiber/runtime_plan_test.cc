@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,6 +65,82 @@ TEST(RuntimePlan, SaysWhyThereIsNone) {
   options.worker_accessible_cpus = "2,3";
   EXPECT_FALSE(PlanRuntime(options, &error).has_value());
   EXPECT_NE(error.find("CPU 2"), std::string::npos) << error;
+}
+
+// How often each group but the first is searched by the first.
+std::vector<std::int64_t> RatesOfTheFirst(const RuntimeOptions& options) {
+  const RuntimePlan plan = Plan(options);
+  std::vector<std::int64_t> rates(plan.plan.groups.size(), -2);
+  for (const auto& neighbour : plan.plan.groups.at(0).neighbours) {
+    rates[static_cast<std::size_t>(neighbour.group)] = StealEveryN(neighbour, options);
+  }
+  rates.erase(rates.begin());
+  return rates;
+}
+
+// Two sockets of two nodes.
+RuntimeOptions OnTwoSockets() {
+  RuntimeOptions options;
+  options.topology = "pack:2 numa:2 core:8 pu:1";
+  return options;
+}
+
+TEST(StealEveryN, IsByDistanceBetweenNodesOfASocketAndNeverAcrossSocketsByDefault) {
+  RuntimeOptions options = OnTwoSockets();
+  EXPECT_EQ(RatesOfTheFirst(options), (std::vector<std::int64_t>{32, 0, 0}));  // hwloc's string has distance 20.
+  options.work_stealing_ratio = 4;
+  EXPECT_EQ(RatesOfTheFirst(options), (std::vector<std::int64_t>{8, 0, 0}));
+  options.work_stealing_ratio = 0;
+  EXPECT_EQ(RatesOfTheFirst(options), (std::vector<std::int64_t>{0, 0, 0}));
+  EXPECT_EQ(StealEveryN({.group = 1, .same_node = false, .distance = 12, .same_package = true}, RuntimeOptions()), 19);
+  EXPECT_EQ(
+      StealEveryN({.group = 1, .same_node = false, .distance = 2'000'000'000, .same_package = true}, RuntimeOptions()),
+      1'000'000);
+}
+
+TEST(StealEveryN, IsTheRatioThatHasBeenChosen) {
+  RuntimeOptions options = OnTwoSockets();
+  options.scheduling_group_size = 4;
+  options.cross_numa_work_stealing_ratio = 64;
+  EXPECT_EQ(RatesOfTheFirst(options), (std::vector<std::int64_t>{16, 64, 64, 64, 64, 64, 64}));
+  options.cross_numa_work_stealing_ratio = 0;
+  EXPECT_EQ(RatesOfTheFirst(options), (std::vector<std::int64_t>{16, 0, 0, 0, 0, 0, 0}));
+}
+
+std::string Islands(const std::string& topology, const std::string& cpus = "") {
+  RuntimeOptions options;
+  options.topology = topology;
+  options.worker_accessible_cpus = cpus;
+  return DescribeIslands(Plan(options).plan, options);
+}
+
+TEST(Islands, AreNodesTooSmallForAGroupThatNobodyHelps) {
+  const std::string text = Islands("pack:2 numa:1 core:8 pu:1", "0-3,8,9");
+  EXPECT_NE(text.find("the workers are 2 islands of 2 to 4,"), std::string::npos) << text;
+  EXPECT_NE(text.find("--fiber_cross_numa_work_stealing_ratio=64"), std::string::npos) << text;
+  EXPECT_NE(Islands("pack:2 numa:1 core:4 pu:1").find("2 islands of 4,"), std::string::npos);
+}
+
+TEST(Islands, AreNoneWhereNodesOfASocketHelpEachOtherOrAreLargeEnough) {
+  EXPECT_EQ(Islands("pack:2 numa:16 l3:1 core:4 pu:1"), "");
+  EXPECT_EQ(Islands("pack:2 numa:1 core:8 pu:1"), "");
+  EXPECT_EQ(Islands("numa:1 core:2 pu:1"), "");
+}
+
+TEST(Islands, AreNotNamedToAUserWhoHasChosenTheRatio) {
+  RuntimeOptions options;
+  options.topology = "pack:2 numa:1 core:4 pu:1";
+  options.cross_numa_work_stealing_ratio = 0;
+  EXPECT_EQ(DescribeIslands(Plan(options).plan, options), "");
+}
+
+// They are large enough together, though each group is small.
+TEST(Islands, AreNotTheGroupsOfANode) {
+  RuntimeOptions options;
+  options.topology = "pack:2 numa:1 core:8 pu:1";
+  options.scheduling_group_size = 1;
+  options.work_stealing_ratio = 0;
+  EXPECT_EQ(DescribeIslands(Plan(options).plan, options), "");
 }
 
 numa::Topology TwoCpus() {

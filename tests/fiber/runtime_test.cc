@@ -857,6 +857,14 @@ TEST(RuntimePlan, GroupsFollowTheTopologyGiven) {
   Fiber([] {}).Join();
 }
 
+TEST(RuntimePlan, NodesThatAreIslandsAreNamedAtTheStart) {
+  LogCatcher log;
+  RuntimeOptions options;
+  options.topology = "pack:2 numa:1 core:2 pu:1";
+  const RuntimeOf runtime(options);
+  EXPECT_NE(log.text().find("the workers are 2 islands of 2,"), std::string::npos) << log.text();
+}
+
 TEST(RuntimePlan, NumaAwareOffMakesGroupsOfNoNode) {
   RuntimeOptions options;
   options.topology = "numa:2 core:8 pu:1";

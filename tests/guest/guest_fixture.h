@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -36,6 +37,12 @@ class GuestTest : public ::testing::Test {
     RuntimeOptions options;
     options.numa_aware = Planted("numa_off") ? NumaAware::kOff : NumaAware::kOn;
     options.worker_disallow_cpu_migration = true;
+    options.cross_numa_work_stealing_ratio = 0;  // What is started on a node ends there.
+    // On a machine that is not emulated (bench/sockets.sh) a node would have several.
+    const std::size_t nodes = NodesOfKernel().size();
+    if (List(ReadFile("/sys/devices/system/cpu/online")).size() > 15 * nodes) {
+      options.concurrency_hint = static_cast<std::int64_t>(8 * nodes);
+    }
     // The same machine, but each CPU claims another node's memory.
     if (Planted("wrong_node")) {
       options.topology =

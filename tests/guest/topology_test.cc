@@ -18,6 +18,12 @@ namespace {
 
 using numa::Topology;
 
+// As the kernel numbers it.
+int PackageOfCpu(int cpu) {
+  const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu);
+  return std::atoi(ReadFile(folder + "/topology/physical_package_id").c_str());
+}
+
 // Otherwise the tests would pass on any machine.
 TEST(GuestMachine, IsTheOneThatWasAskedFor) {
   EXPECT_GE(NodesAskedFor().size(), 2U);
@@ -42,9 +48,7 @@ TEST(GuestTopology, HasEachCpuOnItsNodeAndPackage) {
   for (const Topology::Cpu& cpu : topology.cpus) {
     SCOPED_TRACE(cpu.os_id);
     EXPECT_EQ(cpu.node, NodeOfCpu(cpu.os_id));
-    const std::string folder = "/sys/devices/system/cpu/cpu" + std::to_string(cpu.os_id);
-    const int kernels = std::atoi(ReadFile(folder + "/topology/physical_package_id").c_str());
-    EXPECT_EQ(package_of_kernels.emplace(kernels, cpu.package).first->second, cpu.package);
+    EXPECT_EQ(package_of_kernels.emplace(PackageOfCpu(cpu.os_id), cpu.package).first->second, cpu.package);
   }
   EXPECT_EQ(package_of_kernels.size(), 2U) << "both machines have two sockets";
   EXPECT_EQ(topology.cpus.size(), List(ReadFile("/sys/devices/system/cpu/online")).size());
@@ -88,6 +92,29 @@ TEST_F(GuestStealOrder, IsByTheDistanceThatTheKernelSays) {
       EXPECT_EQ(neighbour.steal_every_n, distance == 10 ? 3U : 5U);
       last = distance;
     }
+  }
+}
+
+TEST_F(GuestStealOrder, ReachesOnlyNodesOfTheSocketByDefaultByTheDistanceThatTheKernelSays) {
+  RuntimeOptions options = OneGroupPerNode();
+  options.cross_numa_work_stealing_ratio = RuntimeOptions().cross_numa_work_stealing_ratio;
+  Start(options);
+  const std::map<int, NodeFacts> kernel = NodesOfKernel();
+  const auto package_of = [&](int node) { return PackageOfCpu(kernel.at(node).cpus.front()); };
+  for (SchedulingGroup* group : Groups()) {
+    SCOPED_TRACE(group->id());
+    const int here = NodeOf(*group);
+    std::map<int, unsigned> expected;  // by node
+    for (const auto& [node, facts] : kernel) {
+      if (node == here || package_of(node) != package_of(here)) continue;
+      const int distance = kernel.at(here).distances[static_cast<std::size_t>(node)];
+      expected[node] = static_cast<unsigned>(16 * distance / 10);
+    }
+    std::map<int, unsigned> found;
+    for (const SchedulingGroup::Neighbour& neighbour : group->neighbours().all) {
+      found[NodeOf(*neighbour.group)] = neighbour.steal_every_n;
+    }
+    EXPECT_EQ(found, expected);
   }
 }
 

@@ -246,6 +246,76 @@ TEST(Topology, IsReadFromAnXmlFileWithItsDistances) {
   EXPECT_EQ(topology.Distance(3, 3), 10);
 }
 
+// A package with CPUs 0 to 3, three cores. Node 0 is memory beside it, as `attributes`, `info` or `latency` say; node 1
+// is its own.
+std::string XmlOfTwoMemories(const std::string& attributes, const std::string& info, int latency) {
+  const auto object = [](const std::string& type, int number, const std::string& cpus, const std::string& nodes) {
+    static int next = 0;
+    return "<object type=\"" + type + "\" os_index=\"" + std::to_string(number) + "\" cpuset=\"" + cpus +
+           "\" complete_cpuset=\"" + cpus + "\" nodeset=\"" + nodes + "\" complete_nodeset=\"" + nodes +
+           "\" gp_index=\"" + std::to_string(type == "NUMANode" ? 100 + number : ++next) + "\" ";
+  };
+  const auto pu = [&](int number, const std::string& cpus) { return object("PU", number, cpus, "0x3") + "/>"; };
+  const auto memory = [](int node, int nanoseconds) {
+    return "<memattr_value target_obj_gp_index=\"" + std::to_string(100 + node) +
+           "\" target_obj_type=\"NUMANode\" value=\"" + std::to_string(nanoseconds) + "\" initiator_cpuset=\"0xf\"/>";
+  };
+  std::string xml = R"(<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE topology SYSTEM "hwloc2.dtd">
+<topology version="2.0">)";
+  xml += object("Machine", 0, "0xf", "0x3") + "allowed_cpuset=\"0xf\" allowed_nodeset=\"0x3\">";
+  xml += object("Package", 0, "0xf", "0x3") + ">";
+  xml += object("NUMANode", 0, "0xf", "0x1") + "local_memory=\"1073741824\" " + attributes + ">" + info + "</object>";
+  xml += object("NUMANode", 1, "0xf", "0x2") + "local_memory=\"1073741824\"/>";
+  xml += object("Core", 0, "0x3", "0x3") + ">" + pu(0, "0x1") + pu(1, "0x2") + "</object>";
+  xml += object("Core", 1, "0x4", "0x3") + ">" + pu(2, "0x4") + "</object>";
+  xml += object("Core", 2, "0x8", "0x3") + ">" + pu(3, "0x8") + "</object>";
+  xml += "</object></object>";
+  if (latency != 0)
+    xml += "<memattr name=\"Latency\" flags=\"6\">" + memory(0, latency) + memory(1, 100) + "</memattr>";
+  xml += R"(<cpukind cpuset="0x3"><info name="CoreType" value="IntelCore"/></cpukind>)";
+  xml += R"(<cpukind cpuset="0xc"><info name="CoreType" value="IntelAtom"/></cpukind>)";
+  return xml + "</topology>\n";
+}
+
+TEST(Topology, OfTwoMemoriesWithTheSameCpusTheOneIsTheirsThatIsNotKnownAsFurtherMemory) {
+  const TemporaryFolder folder;
+  const struct {
+    std::string attributes, info;
+    int latency;
+    int node;
+  } cases[] = {
+      {R"(subtype="CXL-DRAM")", "", 0, 1},
+      {"", R"(<info name="DAXDevice" value="dax0.0"/>)", 0, 1},
+      {"", "", 300, 1},
+      {"", "", 90, 0},
+      {R"(subtype="DRAM")", "", 0, 0},
+      {"", "", 0, 0},
+  };
+  for (const auto& test : cases) {
+    const Topology topology =
+        FromString(folder.Write("topology.xml", XmlOfTwoMemories(test.attributes, test.info, test.latency)));
+    CheckInvariants(topology);
+    ASSERT_EQ(topology.nodes.size(), 1u);
+    EXPECT_EQ(topology.nodes[0].os_id, test.node) << test.attributes << test.info << test.latency;
+    ASSERT_EQ(topology.memory_nodes.size(), 1u);
+    EXPECT_EQ(topology.memory_nodes[0].os_id, 1 - test.node);
+  }
+}
+
+TEST(Topology, KnowsFastCoresAndSlowOnes) {
+  const TemporaryFolder folder;
+  const Topology topology = FromString(folder.Write("topology.xml", XmlOfTwoMemories("", "", 0)));
+  EXPECT_GT(topology.FindCpu(1)->kind, topology.FindCpu(2)->kind);
+  EXPECT_EQ(topology.FindCpu(0)->kind, topology.FindCpu(1)->kind);
+  EXPECT_EQ(topology.FindCpu(2)->kind, topology.FindCpu(3)->kind);
+  EXPECT_NE(topology.ToString().find("; kinds of cores, the fastest first {0,1} {2,3};"), std::string::npos)
+      << topology.ToString();
+  std::string error;
+  EXPECT_EQ(topology.Restrict({1, 2}, &error)->FindCpu(1)->kind, topology.FindCpu(1)->kind);
+  for (const Topology::Cpu& cpu : FromString("core:4 pu:2").cpus) EXPECT_EQ(cpu.kind, 0);
+}
+
 TEST(Topology, TheQuotaCutsTheUsableCpus) {
   Topology topology = FromString("core:8 pu:1");
   EXPECT_EQ(topology.UsableCpuCount(), 8u);

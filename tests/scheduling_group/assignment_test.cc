@@ -119,15 +119,18 @@ TEST(NeighbourOrder, NearNodesComeBeforeFarOnes) {
   EXPECT_EQ(NeighboursOf(groups[0]), (Order{2, 1}));
   EXPECT_EQ(NeighboursOf(groups[1]), (Order{2, 0}));
   ASSERT_EQ(groups[0].neighbours.size(), 2u);
-  EXPECT_EQ(groups[0].neighbours[0], (PlannedGroup::Neighbour{.group = 2, .same_node = false, .distance = 20}));
-  EXPECT_EQ(groups[0].neighbours[1], (PlannedGroup::Neighbour{.group = 1, .same_node = false, .distance = 30}));
+  EXPECT_EQ(groups[0].neighbours[0],
+            (PlannedGroup::Neighbour{.group = 2, .same_node = false, .distance = 20, .same_package = false}));
+  EXPECT_EQ(groups[0].neighbours[1],
+            (PlannedGroup::Neighbour{.group = 1, .same_node = false, .distance = 30, .same_package = false}));
 }
 
 TEST(NeighbourOrder, TheOwnL3DomainComesFirstAndTheOwnNodeNext) {
   std::vector<PlannedGroup> groups = {Group(1, {4}), Group(0, {2}), Group(0, {3}), Group(0, {0}), Group(0, {1})};
   OrderNeighbours(Machine({{10, 20}, {20, 10}}), &groups);
   ASSERT_EQ(groups[3].neighbours.size(), 4u);
-  EXPECT_EQ(groups[3].neighbours[0], (PlannedGroup::Neighbour{.group = 4, .same_node = true, .distance = 10}));
+  EXPECT_EQ(groups[3].neighbours[0],
+            (PlannedGroup::Neighbour{.group = 4, .same_node = true, .distance = 10, .same_package = true}));
   EXPECT_EQ(NeighboursOf(groups[3]), (Order{4, 1, 2, 0}));
   EXPECT_EQ(NeighboursOf(groups[4]), (Order{3, 2, 1, 0}));
 }

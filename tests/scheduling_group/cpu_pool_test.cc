@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "weft/scheduling_group/plan/core_partition.h"
+
 namespace weft::scheduling_group::planning {
 namespace {
 
@@ -76,6 +78,14 @@ TEST(CpuPool, ANodeMoreIsChosenRatherThanSiblingsIfItGetsAGroup) {
   EXPECT_EQ(NodesChosen("numa:2 core:8 pu:2", 16), (std::vector<int>{0, 1}));
 }
 
+// 17 workers on two nodes of 16 cores were groups of 9 and 8 that knew nothing of each other.
+TEST(CpuPool, AFewSiblingsAreNoReasonForAFurtherNode) {
+  EXPECT_EQ(NodesChosen("numa:2 core:16 pu:2", 17), (std::vector<int>{0}));
+  EXPECT_EQ(NodesChosen("numa:2 core:16 pu:2", 23), (std::vector<int>{0}));
+  EXPECT_EQ(NodesChosen("numa:2 core:16 pu:2", 24), (std::vector<int>{0, 1}));
+  EXPECT_EQ(NodesChosen("numa:2 core:16 pu:1", 17), (std::vector<int>{0, 1}));  // Not two workers on a CPU.
+}
+
 TEST(CpuPool, OfEqualNodesTheOneWithTheNearCpuIsChosen) {
   EXPECT_EQ(NodesChosen("numa:4 core:8 pu:1", 8, /*near_cpu=*/20), (std::vector<int>{2}));
 }
@@ -131,6 +141,23 @@ TEST(WorkerPlacement, CoresComeBeforeSiblings) {
 
 TEST(WorkerPlacement, WorkersBeyondTheCpusComeInRounds) {
   EXPECT_EQ(Placed(TwoDomains(33)), (Numbers{5, 4, 4, 4, 4, 4, 4, 4}));
+}
+
+// One domain had 1.5 workers a CPU and the other one.
+TEST(WorkerPlacement, WorkersBeyondTheCpusAreSpreadOverTheDomains) {
+  EXPECT_EQ(Placed(TwoDomains(20)), (Numbers{3, 3, 2, 2, 3, 3, 2, 2}));
+  EXPECT_EQ(Placed(TwoDomains(26)), (Numbers{4, 3, 3, 3, 4, 3, 3, 3}));
+}
+
+TEST(WorkerPlacement, FastCoresComeFirst) {
+  numa::Topology machine = Machine("numa:1 l3:1 core:4 pu:1");
+  for (auto& cpu : machine.cpus) cpu.kind = cpu.core >= 2 ? 1 : 0;
+  std::vector<CpuPool> pools = MakePools(machine, /*numa_off=*/false);
+  pools[0].workers = 3;
+  PlaceWorkers(&pools[0], /*near_cpu=*/-1);
+  std::map<int, unsigned> workers;
+  for (const Core& core : pools[0].cores) workers[core.number] = core.workers;
+  EXPECT_EQ(workers, (std::map<int, unsigned>{{0, 1}, {1, 0}, {2, 1}, {3, 1}}));
 }
 
 TEST(Apportion, WhatFitsInProportionIsSharedInProportion) { EXPECT_EQ(Apportion(6, {4, 8}), (Numbers{2, 4})); }
@@ -246,12 +273,81 @@ TEST(CorePartition, WhereWorkersOutnumberCpusACoreMayBeDividedAmongGroups) {
   EXPECT_EQ(SizesOf(PartitionCores(pool, {.min = 4, .max = 8})), (std::vector<unsigned>{8, 8, 8}));
 }
 
+std::vector<std::vector<unsigned>> Domains(const std::vector<std::size_t>& sizes) {
+  std::vector<std::vector<unsigned>> domains;
+  for (const std::size_t size : sizes) domains.push_back(Ones(size));
+  return domains;
+}
+
 // In the order of their numbers a group of 8 would have a part of a domain and something else (GP7).
-TEST(CorePartition, UnequalDomainsAreTriedInSeveralOrders) {
-  const CpuPool pool = Pool({Ones(7), Ones(7), Ones(1), Ones(1)});
+TEST(CorePartition, UnequalDomainsArePackedWhole) {
+  const CpuPool pool = Pool(Domains({7, 7, 1, 1}));
   const std::vector<Row> groups = PartitionCores(pool, kSizes);
   ASSERT_EQ(SizesOf(groups), (std::vector<unsigned>{8, 8}));
   for (const Row& group : groups) EXPECT_EQ(DomainsOf(group).size(), 2u);
+}
+
+// In no order that sorts them do neighbours alone make the groups of the second.
+TEST(CorePartition, UnequalDomainsMakeNoGroupMoreThanNeeded) {
+  EXPECT_EQ(SizesOf(PartitionCores(Pool(Domains({6, 6, 5, 5, 5, 3})), kSizes)), (Numbers{15, 15}));
+  EXPECT_EQ(SizesOf(PartitionCores(Pool(Domains({7, 6, 5, 4, 4, 4})), kSizes)), (Numbers{15, 15}));
+}
+
+TEST(CorePartition, WholeDomainsComeBeforeTheLeastSize) {
+  EXPECT_EQ(SizesOf(PartitionCores(Pool(Domains({7, 7, 2})), kSizes)), (Numbers{7, 9}));
+  EXPECT_EQ(SizesOf(PartitionCores(Pool(Domains({16, 4})), kSizes)), (Numbers{4, 8, 8}));
+}
+
+TEST(CorePartition, ButNoGroupIsSmallerThanHalfOfTheLeastSizeForThat) {
+  EXPECT_EQ(SizesOf(PartitionCores(Pool(Domains({15, 1})), kSizes)), (Numbers{8, 8}));
+  EXPECT_EQ(SizesOf(PartitionCores(Pool(Domains({1, 15, 1, 15})), kSizes)), (Numbers{8, 9, 15}));
+}
+
+TEST(CorePartition, AGroupSpansPackagesWhereThatSavesAGroup) {
+  CpuPool pool = Pool(Domains({7, 6, 8, 9}));
+  for (Core& core : pool.cores) core.package = core.l3 < 2 ? 0 : 1;
+  EXPECT_EQ(SizesOf(PartitionCores(pool, kSizes)), (Numbers{15, 15}));
+  CpuPool apart = Pool(Domains({7, 8, 6, 9}));
+  for (Core& core : apart.cores) core.package = core.l3 < 2 ? 0 : 1;
+  for (const Row& group : PartitionCores(apart, kSizes)) EXPECT_EQ(group.front().package(), group.back().package());
+}
+
+// Beyond the largest search.
+TEST(CorePartition, ManyUnequalDomainsArePackedToo) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t i = 0; i < 240; ++i) sizes.push_back(1 + i % 8);
+  const CpuPool pool = Pool(Domains(sizes));
+  const std::vector<Row> groups = PartitionCores(pool, kSizes);
+  EXPECT_EQ(groups.size(), 72u);  // 1,080 workers.
+  std::map<int, int> groups_of_domain;
+  for (const Row& group : groups) {
+    for (const int domain : DomainsOf(group)) ++groups_of_domain[domain];
+  }
+  for (const auto& [domain, count] : groups_of_domain) EXPECT_EQ(count, 1) << domain;
+}
+
+// The number of workers by kind of core.
+std::vector<std::map<int, unsigned>> KindsOf(const std::vector<Row>& groups) {
+  std::vector<std::map<int, unsigned>> kinds;
+  for (const Row& group : groups) {
+    kinds.emplace_back();
+    for (const Item& item : group) kinds.back()[item.kind()] += item.workers;
+  }
+  std::sort(kinds.begin(), kinds.end());
+  return kinds;
+}
+
+TEST(CorePartition, FastAndSlowCoresAreNotInAGroupWhereTheSizesAllow) {
+  using Kinds = std::vector<std::map<int, unsigned>>;
+  CpuPool pool = Pool({{2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1}});
+  for (Core& core : pool.cores) core.kind = core.cpus.size() == 2 ? 1 : 0;
+  EXPECT_EQ(KindsOf(PartitionCores(pool, kSizes)), (Kinds{{{0, 8}}, {{1, 12}}}));
+  // Four slow ones are no group: sizes come first.
+  CpuPool fewer = Pool({{2, 2, 2, 2, 2, 2, 1, 1, 1, 1}});
+  for (Core& core : fewer.cores) core.kind = core.cpus.size() == 2 ? 1 : 0;
+  EXPECT_EQ(SizesOf(PartitionCores(fewer, kSizes)), (Numbers{8, 8}));
+  // A domain of both kinds that would be one group.
+  EXPECT_EQ(KindsOf(PartitionCores(pool, {.min = 8, .max = 24})), (Kinds{{{0, 8}}, {{1, 12}}}));
 }
 
 }  // namespace

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include "scheduling_group/plan_pools.h"
 
 namespace weft::scheduling_group::plan_rules {
 namespace {
@@ -22,145 +24,6 @@ std::string Say(const Parts&... parts) {
   std::ostringstream out;
   (out << ... << parts);
   return out.str();
-}
-
-unsigned Size(const auto& container) { return static_cast<unsigned>(container.size()); }
-
-struct Limits {
-  unsigned min;
-  unsigned max;
-};
-Limits LimitsOf(const PlanWishes& wishes) {
-  if (wishes.group_size == 0) return {8, 15};
-  return {(wishes.group_size + 1) / 2, wishes.group_size};
-}
-
-unsigned WorkersWished(const Topology& machine, const PlanWishes& wishes) {
-  return wishes.workers != 0 ? wishes.workers : machine.UsableCpuCount();
-}
-
-bool IgnoresNodes(const Topology& machine, const PlanWishes& wishes) {
-  return wishes.numa == PlanWishes::Numa::kOff && machine.nodes.size() > 1;
-}
-
-// A node as the plan sees it (all of the machine if NUMA is off).
-struct Pool {
-  int node = -1;
-  std::map<int, std::vector<int>> cpus_of_core{};
-  std::map<int, std::set<int>> cores_of_l3{};
-  unsigned cpus = 0;
-  std::vector<const PlannedGroup*> groups{};
-  unsigned workers = 0;
-  std::map<int, unsigned> workers_of_core{};
-  std::map<int, unsigned> workers_of_l3{};
-};
-
-std::map<int, Pool> Pools(const Topology& machine, const PlanWishes& wishes, const GroupPlan& plan) {
-  std::map<int, Pool> pools;
-  for (const Topology::Cpu& cpu : machine.cpus) {
-    const int node = IgnoresNodes(machine, wishes) ? -1 : cpu.node;
-    Pool& pool = pools[node];
-    pool.node = node;
-    pool.cpus_of_core[cpu.core].push_back(cpu.os_id);
-    pool.cores_of_l3[cpu.l3].insert(cpu.core);
-    ++pool.cpus;
-  }
-  for (const PlannedGroup& group : plan.groups) {
-    Pool& pool = pools[group.node];
-    pool.groups.push_back(&group);
-    for (int id : group.worker_cpus) {
-      const Topology::Cpu* cpu = machine.FindCpu(id);
-      if (cpu == nullptr) continue;
-      ++pool.workers;
-      ++pool.workers_of_core[cpu->core];
-      ++pool.workers_of_l3[cpu->l3];
-    }
-  }
-  return pools;
-}
-
-// Whether items (how many of which weight) can be put together to groups of min to max without a rest.  At most two
-// weights; for more it says yes only if one group would do.
-bool CanBeGrouped(const std::map<unsigned, unsigned>& items, Limits limits) {
-  if (items.empty()) return true;
-  if (items.size() > 2) return false;
-  const auto [w1, n1] = *items.begin();
-  const auto [w2, n2] = items.size() == 2 ? *items.rbegin() : std::pair<const unsigned, unsigned>{1, 0};
-  std::vector<std::vector<bool>> can(n1 + 1, std::vector<bool>(n2 + 1, false));
-  can[0][0] = true;
-  for (unsigned a = 0; a <= n1; ++a) {
-    for (unsigned b = 0; b <= n2; ++b) {
-      for (unsigned x = 0; x <= a && x * w1 <= limits.max && !can[a][b]; ++x) {
-        for (unsigned y = 0; y <= b && x * w1 + y * w2 <= limits.max && !can[a][b]; ++y) {
-          if (x + y > 0 && x * w1 + y * w2 >= limits.min && can[a - x][b - y]) can[a][b] = true;
-        }
-      }
-    }
-  }
-  return can[n1][n2];
-}
-
-std::map<unsigned, unsigned> WeightsOfCores(const Pool& pool, const std::set<int>* cores = nullptr) {
-  std::map<unsigned, unsigned> weights;
-  for (const auto& [core, workers] : pool.workers_of_core) {
-    if (cores == nullptr || cores->contains(core)) ++weights[workers];
-  }
-  return weights;
-}
-
-bool KeepsSiblings(const Pool& pool) { return pool.workers <= pool.cpus; }
-
-// Without the cores that have more workers than a group may have: these can always be divided among groups of sizes
-// that are allowed.
-std::map<unsigned, unsigned> WeightsOfWholeCores(const Pool& pool, Limits limits,
-                                                 const std::set<int>* cores = nullptr) {
-  std::map<unsigned, unsigned> weights = WeightsOfCores(pool, cores);
-  if (KeepsSiblings(pool)) weights.erase(weights.upper_bound(limits.max), weights.end());
-  return weights;
-}
-
-// Whether whole domains can be grouped, those that are too large each on its own: exact for at most 10 domains that are
-// not too large, or if those are of at most two sizes; else it says no.
-bool WholeDomainsWouldDo(const Pool& pool, Limits limits) {
-  std::vector<unsigned> small;
-  std::map<unsigned, unsigned> weights;
-  for (const auto& [l3, workers] : pool.workers_of_l3) {
-    if (workers <= limits.max) {
-      small.push_back(workers);
-      ++weights[workers];
-    } else if (!CanBeGrouped(WeightsOfWholeCores(pool, limits, &pool.cores_of_l3.at(l3)), limits)) {
-      return false;
-    }
-  }
-  if (weights.size() <= 2) return CanBeGrouped(weights, limits);
-  if (small.size() > 10) return false;
-  const std::size_t all = (std::size_t{1} << small.size()) - 1;
-  std::vector<unsigned> sum(all + 1, 0);
-  std::vector<bool> can(all + 1, false);
-  can[0] = true;
-  for (std::size_t set = 1; set <= all; ++set) {
-    for (std::size_t i = 0; i < small.size(); ++i) {
-      if ((set >> i & 1) != 0) sum[set] += small[i];
-    }
-    for (std::size_t part = set; part != 0 && !can[set]; part = (part - 1) & set) {
-      can[set] = sum[part] >= limits.min && sum[part] <= limits.max && can[set & ~part];
-    }
-  }
-  return can[all];
-}
-
-// Groups with a part of a domain and something else.
-unsigned StraddlingGroups(const Topology& machine, const Pool& pool) {
-  unsigned count = 0;
-  for (const PlannedGroup* group : pool.groups) {
-    std::map<int, unsigned> here;
-    for (int cpu : group->worker_cpus) ++here[machine.FindCpu(cpu)->l3];
-    const bool part = std::any_of(here.begin(), here.end(), [&](const auto& domain) {
-      return domain.second != pool.workers_of_l3.at(domain.first);
-    });
-    if (part && here.size() > 1) ++count;
-  }
-  return count;
 }
 
 }  // namespace
@@ -178,8 +41,23 @@ std::string Sizes(const Topology& machine, const PlanWishes& wishes, const Group
       if (group->workers != group->worker_cpus.size()) return Say("planned CPUs for ", group->worker_cpus.size());
       if (group->workers >= limits.min || pool.cpus < limits.min) continue;
       if (WorkersWished(machine, wishes) < limits.min * nodes_used) continue;
-      if (KeepsSiblings(pool) && !CanBeGrouped(WeightsOfWholeCores(pool, limits), limits)) continue;
+      if (group->workers >= limits.least) {
+        if (!FewestOfWholeDomains(pool, limits)) continue;
+      } else if (KeepsSiblings(pool) && !FewestOfCores(pool, limits.Halved())) {
+        continue;
+      }
       return Say("a group of ", group->workers, " on node ", node, ", which has ", pool.cpus, " CPUs");
+    }
+  }
+  return "";
+}
+
+std::string Fewest(const Topology& machine, const PlanWishes& wishes, const GroupPlan& plan) {
+  for (const auto& [node, pool] : Pools(machine, wishes, plan)) {
+    if (pool.KindsInUse().size() > 1) continue;  // GP10 comes first.
+    const std::optional<unsigned> fewest = FewestOfWholeDomains(pool, LimitsOf(wishes));
+    if (fewest && Size(pool.groups) > *fewest) {
+      return Say(pool.groups.size(), " groups on node ", node, " where ", *fewest, " do");
     }
   }
   return "";
@@ -190,6 +68,7 @@ std::string FewAndEqual(const Topology& machine, const PlanWishes& wishes, const
   const Limits limits = LimitsOf(wishes);
   for (const auto& [node, pool] : Pools(machine, wishes, plan)) {
     if (pool.workers_of_l3.size() != 1 || WeightsOfCores(pool).size() != 1) continue;
+    if (pool.KindsInUse().size() > 1) continue;  // GP10 comes first.
     const unsigned on_core = WeightsOfCores(pool).begin()->first;
     const bool divided = KeepsSiblings(pool) && on_core > limits.max;  // The cores, each among groups of its own.
     const unsigned weight = KeepsSiblings(pool) && !divided ? on_core : 1;
@@ -252,6 +131,23 @@ std::string NothingLeftOver(const Topology& machine, const PlanWishes& wishes, c
   return "";
 }
 
+std::string EvenDomains(const Topology& machine, const PlanWishes& wishes, const GroupPlan& plan) {
+  for (const auto& [node, pool] : Pools(machine, wishes, plan)) {
+    if (pool.workers < pool.cpus) continue;
+    std::map<std::pair<unsigned, unsigned>, std::set<unsigned>> loads;  // by the number of cores and of CPUs
+    for (const auto& [l3, cores] : pool.cores_of_l3) {
+      unsigned cpus = 0;
+      for (int core : cores) cpus += Size(pool.cpus_of_core.at(core));
+      loads[{Size(cores), cpus}].insert(pool.workers_of_l3.at(l3));
+    }
+    for (const auto& [kind, workers] : loads) {
+      if (*workers.rbegin() <= *workers.begin() + 1) continue;
+      return Say(*workers.begin(), " and ", *workers.rbegin(), " workers in equal L3 domains of node ", node);
+    }
+  }
+  return "";
+}
+
 std::string FewTogether(const Topology& machine, const PlanWishes& wishes, const GroupPlan& plan) {
   const unsigned wished = WorkersWished(machine, wishes);
   const unsigned min = LimitsOf(wishes).min;
@@ -271,7 +167,7 @@ std::string FewTogether(const Topology& machine, const PlanWishes& wishes, const
       cores += nodes[expected].first;
       cpus += nodes[expected].second;
       ++expected;
-      if (cpus >= wished && (cores >= wished || wished < min * (expected + 1))) break;
+      if (cpus >= wished && (wished < cores + min || wished < min * (expected + 1))) break;
     }
     if (used != expected) return Say(used, " nodes for ", wished, " workers, ", expected, " do");
   } else if (wished >= machine.cpus.size() && used != expected) {
@@ -331,26 +227,44 @@ std::string Siblings(const Topology& machine, const PlanWishes& wishes, const Gr
 }
 
 std::string WholeL3Domains(const Topology& machine, const PlanWishes& wishes, const GroupPlan& plan) {
-  const Limits limits = LimitsOf(wishes);
   for (const auto& [node, pool] : Pools(machine, wishes, plan)) {
-    std::set<std::map<unsigned, unsigned>> kinds;
-    for (const auto& [l3, cores] : pool.cores_of_l3) {
-      if (pool.workers_of_l3.contains(l3)) kinds.insert(WeightsOfCores(pool, &cores));
-    }
-    const bool equal = kinds.size() == 1 && kinds.begin()->size() == 1;
-    if (equal && StraddlingGroups(machine, pool) > 0 && WholeDomainsWouldDo(pool, limits)) {
-      return Say(StraddlingGroups(machine, pool), " groups of node ", node,
-                 " have a part of an L3 domain and something else");
+    const unsigned straddling = StraddlingGroups(machine, pool);
+    if (straddling > 0 && FewestOfWholeDomains(pool, LimitsOf(wishes).Halved())) {
+      return Say(straddling, " groups of node ", node, " have a part of an L3 domain and something else");
     }
   }
   return "";
 }
 
-bool StraddlesInVain(const Topology& machine, const PlanWishes& wishes, const GroupPlan& plan) {
-  const auto pools = Pools(machine, wishes, plan);
-  return std::any_of(pools.begin(), pools.end(), [&](const auto& pool) {
-    return StraddlingGroups(machine, pool.second) > 0 && WholeDomainsWouldDo(pool.second, LimitsOf(wishes));
-  });
+// Where each L3 domain has enough cores of each of its kinds.
+std::string OneKind(const Topology& machine, const PlanWishes& wishes, const GroupPlan& plan) {
+  for (const auto& [node, pool] : Pools(machine, wishes, plan)) {
+    if (!KeepsSiblings(pool) || !EachKindMakesGroups(pool, LimitsOf(wishes))) continue;
+    for (const PlannedGroup* group : pool.groups) {
+      const int first = group->worker_cpus.front();
+      for (int cpu : group->worker_cpus) {
+        if (machine.FindCpu(cpu)->kind == machine.FindCpu(first)->kind) continue;
+        return Say("CPUs ", first, " and ", cpu, " of different kinds are in a group");
+      }
+    }
+  }
+  return "";
+}
+
+std::string FastCoresFirst(const Topology& machine, const PlanWishes& wishes, const GroupPlan& plan) {
+  for (const auto& [node, pool] : Pools(machine, wishes, plan)) {
+    for (const auto& [l3, cores] : pool.cores_of_l3) {
+      for (int core : cores) {
+        if (pool.workers_of_core.contains(core)) continue;
+        for (int other : cores) {
+          if (!pool.workers_of_core.contains(other) || pool.kind_of_core.at(other) >= pool.kind_of_core.at(core))
+            continue;
+          return Say("a slow core has a worker, CPU ", pool.cpus_of_core.at(core).front(), " on a fast one has none");
+        }
+      }
+    }
+  }
+  return "";
 }
 
 std::string PlannedCpus(const Topology& machine, const PlanWishes& wishes, const GroupPlan& plan) {
@@ -426,6 +340,9 @@ std::string NearestFirst(const Topology& machine, const PlanWishes& /*wishes*/, 
       const int distance = group.node == other.node ? 10 : machine.Distance(group.node, other.node);
       if (neighbour.same_node != (group.node == other.node) || neighbour.distance != distance) {
         return Say("group ", g, " is wrong about its distance to ", o);
+      }
+      if (neighbour.same_package != have_common(packages[g], packages[o])) {
+        return Say("group ", g, " is wrong about the package of ", o);
       }
       const bool other_l3 = neighbour.same_node && !have_common(l3s[g], l3s[o]);
       const std::tuple now(!neighbour.same_node, distance, other_l3, !have_common(packages[g], packages[o]));

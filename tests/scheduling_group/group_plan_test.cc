@@ -9,6 +9,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace weft::scheduling_group {
 namespace {
@@ -115,7 +116,7 @@ TEST(GroupPlan, NearNodesAreUsedTogether) {
   ASSERT_EQ(plan->groups.size(), 2u);
   EXPECT_EQ(plan->groups[0].node, 0);
   EXPECT_EQ(plan->groups[1].node, 2);
-  EXPECT_EQ(plan->groups[0].neighbours, (std::vector<PlannedGroup::Neighbour>{{1, false, 21}}));
+  EXPECT_EQ(plan->groups[0].neighbours, (std::vector<PlannedGroup::Neighbour>{{1, false, 21, true}}));
 }
 
 // Cores of 4 threads are cut 2 and 2 (not 3, 3 and 2 over both), those of 3 threads 2 and 1 (not 2, 2 and 1 + 1).
@@ -150,6 +151,17 @@ TEST(GroupPlan, AWishBelowTheThreadsOfSomeCoresLeavesTheOthersWhole) {
   EXPECT_EQ(groups_of_core[0].size(), 1u) << plan->ToString();
   EXPECT_EQ(groups_of_core[1].size(), 1u) << plan->ToString();
   EXPECT_EQ(groups_of_core[2].size(), 2u) << plan->ToString();
+}
+
+// Though 2 + 1 workers would be a group.
+TEST(GroupPlan, APartOfADividedCoreTakesInNoOtherCore) {
+  std::string error;
+  const auto machine = numa::Topology::FromString("numa:1 l3:1 core:2 pu:4", &error);
+  const auto with_holes = machine->Restrict({0, 1, 2, 3, 4}, &error);
+  const auto plan = PlanGroups(*with_holes, {.group_size = 3}, &error);
+  ASSERT_TRUE(plan.has_value()) << error;
+  ASSERT_EQ(plan->groups.size(), 3u) << plan->ToString();
+  EXPECT_EQ(plan->groups.back().worker_cpus, (std::vector<int>{4})) << plan->ToString();
 }
 
 // Packages of three L3 domains, two of which make a group: the group in the middle is in both packages, and nearer to

@@ -44,6 +44,16 @@ class Text(unittest.TestCase):
         self.assertIn("group 0: 2 workers, node 0, CPUs 6,7; at distance 20 from 1\n", result.stdout)
         self.assertIn("across nodes at each idle search\npinning: each worker to its CPU\n", result.stdout)
 
+    def test_nodes_of_a_socket_steal_by_their_distance(self):
+        result = run("--fiber_topology=pack:2 numa:2 core:4 pu:1")
+        self.assertIn("across nodes at 1 of 32 idle searches, across sockets never\n", result.stdout)
+        self.assertNotIn("note: ", result.stdout)
+
+    def test_nodes_that_are_islands_are_named(self):
+        result = run("--fiber_topology=pack:2 numa:1 core:4 pu:1")
+        self.assertIn("across nodes never\n", result.stdout)
+        self.assertIn("\nnote: the workers are 2 islands of 4, on NUMA nodes of different sockets, ", result.stdout)
+
     def test_this_machine_has_a_plan_for_the_cpus_of_the_process(self):
         result = run()
         self.assertEqual(result.returncode, 0, result.stderr)
