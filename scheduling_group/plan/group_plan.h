@@ -62,6 +62,7 @@ struct PlannedGroup {
     friend bool operator==(const Neighbour&, const Neighbour&) = default;
   };
   std::vector<Neighbour> neighbours;  // nearest first
+  std::string name{};                 // named_groups.h; empty: none
 };
 
 // The sizes that are planned, and the largest that may be wished for.
