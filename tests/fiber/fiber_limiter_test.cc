@@ -249,8 +249,13 @@ TEST(FiberLimiter, AnOverloadedNameIsNotHelpedByAnother) {
   {
     Burners burners;
     burners.Start(20, {.scheduling_group = SchedulingGroupNamed("latency")});
-    Until([] { return TryAdmit() == Admission::kReadyWait; });
-    Until([&] { return !StartFiberDetached(any, [] {}); });
+    Until([] { return !StartFiberDetached({.scheduling_group = 0, .refuse_if_overloaded = true}, [] {}); });
+    int refused = 0;
+    for (int i = 0; i < 1000 && refused == 0; ++i) {
+      if (TryAdmit() == Admission::kReadyWait && !StartFiberDetached(any, [] {})) ++refused;
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(refused, 1);
     ASSERT_TRUE(StartFiberDetached(batch, [] {}));
     Fiber({.scheduling_group = batch.scheduling_group}, [&] {
       EXPECT_EQ(TryAdmit(), Admission::kAdmitted);
