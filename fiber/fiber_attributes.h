@@ -32,10 +32,11 @@ namespace fiber {
 using weft::Launch;  // docs/from_trpc.md
 }  // namespace fiber
 
-// The group of the calling fiber; for a plain thread one group after the other.
+// The group of the calling fiber; for a plain thread one group after the other. Where groups have names
+// (--fiber_groups), of those with the first name.
 inline constexpr std::size_t kNearestSchedulingGroup = std::numeric_limits<std::size_t>::max() - 1;
 
-// Any group: one after the other, whoever calls.
+// Any group: one after the other, whoever calls. Where groups have names, of those with the name of the caller's.
 inline constexpr std::size_t kUnspecifiedSchedulingGroup = std::numeric_limits<std::size_t>::max();
 
 // What may be asked of a new fiber; all of it is optional: `{.name = "acceptor"}`.
@@ -43,7 +44,8 @@ struct FiberAttributes {
   // Whether the new fiber is queued, or runs at once.
   Launch launch_policy = Launch::Post;
 
-  // The group the fiber starts in: an index below GetSchedulingGroupCount(), or one of the two constants above.
+  // The group the fiber starts in: an index below GetSchedulingGroupCount(), one of the two constants above, or
+  // SchedulingGroupNamed("batch") (runtime.h).
   // Another group may steal it, unless it is local.
   std::size_t scheduling_group = kNearestSchedulingGroup;
 

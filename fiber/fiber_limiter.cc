@@ -127,8 +127,9 @@ bool TooManyFibers(Shard& shard) {
   return WEFT_UNLIKELY(look) && LookAtFibers(shard, most);
 }
 
-SchedulingGroup* FirstNotOverloaded() {
-  for (SchedulingGroup* const group : scheduling_group::AllGroups()) {
+// Of the groups that have the name of this one (PeersOf()).
+SchedulingGroup* FirstNotOverloaded(const SchedulingGroup* of) {
+  for (SchedulingGroup* const group : scheduling_group::PeersOf(of)) {
     if (!group->IsOverloaded()) return group;
   }
   return nullptr;
@@ -144,7 +145,7 @@ Admission Ask(const char* caller, Shard& shard) {
       scheduling_group::CheckRuntimeHasRun(caller);
       return Admission::kNoRuntime;
     }
-    overloaded = FirstNotOverloaded() == nullptr;
+    overloaded = FirstNotOverloaded(nullptr) == nullptr;
   }
   if (WEFT_UNLIKELY(overloaded)) return Admission::kReadyWait;
   return WEFT_UNLIKELY(TooManyFibers(shard)) ? Admission::kTooManyFibers : Admission::kAdmitted;
@@ -224,7 +225,7 @@ void ResetLimiter(std::size_t limit_fibers, std::size_t unfinished) {
 SchedulingGroup* AdmitTo(SchedulingGroup* group, bool any_group) {
   Shard& shard = ShardOfThread();
   Admission admission = Admission::kAdmitted;
-  if (group->IsOverloaded()) group = any_group ? FirstNotOverloaded() : nullptr;
+  if (group->IsOverloaded()) group = any_group ? FirstNotOverloaded(group) : nullptr;
   if (group == nullptr) {
     admission = Admission::kReadyWait;
   } else if (TooManyFibers(shard)) {

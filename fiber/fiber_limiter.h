@@ -18,7 +18,8 @@
 //                      runtimes do not count, unlike in GetFiberCount().
 //
 // Only work that asks is refused: refusing the starts of admitted work would waste what has been done. A fiber asks for
-// its own group. A plain thread is overloaded when all groups are, since its fibers can go to any.
+// its own group. A plain thread is overloaded when all groups are, or all of the first name (--fiber_groups), since its
+// fibers can go to any of these.
 //
 // Invariants
 //   FL1  Both limits admit work again by themselves, at most 100 ms after the load has fallen, also without admissions.
@@ -91,7 +92,7 @@ namespace fiber::detail {
 // At the start of a runtime, before its first fiber; `unfinished` by former runtimes.
 void ResetLimiter(std::size_t limit_fibers, std::size_t unfinished);
 
-// TryAdmit() for a start in `group`, or in another one if any will do.  nullptr: refused.
+// TryAdmit() for a start in `group`, or in another one of its name if any will do.  nullptr: refused.
 [[nodiscard]] scheduling_group::SchedulingGroup* AdmitTo(scheduling_group::SchedulingGroup* group, bool any_group);
 
 }  // namespace fiber::detail

@@ -29,12 +29,14 @@
 #include <new>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
 #include "weft/base/thread/exit.h"
+#include "weft/fiber/fiber_attributes.h"
 #include "weft/fiber/runtime/blocking_limits.h"
 #include "weft/fiber/runtime/runtime_flags.h"
 #include "weft/fiber/runtime/runtime_hooks.h"
@@ -300,6 +302,19 @@ std::size_t GetCurrentSchedulingGroupIndex() {
     WEFT_FATAL("GetCurrentSchedulingGroupIndex: the caller is not a fiber");
   }
   return static_cast<std::size_t>(group->id());
+}
+
+std::size_t SchedulingGroupNamed(std::string_view name) {
+  return AskRuntime("SchedulingGroupNamed", kNearestSchedulingGroup,
+                    [&](const RuntimeInstance& r) { return r.GroupsNamed(name); });
+}
+
+std::string GetSchedulingGroupName(std::size_t scheduling_group) {
+  constexpr const char* kName = "GetSchedulingGroupName";
+  return AskRuntime(kName, std::string(), [&](const RuntimeInstance& runtime) {
+    CheckGroup(kName, scheduling_group, runtime.group_count());
+    return runtime.name(scheduling_group);
+  });
 }
 
 int GetSchedulingGroupAssignedNode(std::size_t scheduling_group) {

@@ -24,6 +24,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/fiber/runtime_options.h"
@@ -95,6 +96,17 @@ std::size_t GetConcurrencyHint();
 
 // The group whose worker the caller runs on; aborts in a plain thread.
 std::size_t GetCurrentSchedulingGroupIndex();
+
+// For FiberAttributes::scheduling_group: the groups of this name (--fiber_groups). The fiber starts in the caller's own
+// group if it has the name, else in one of them after the other. The result is no index, and good until the runtime
+// ends. Aborts if groups have names, but none has this. If none has a name it warns, and the fiber starts as if nothing
+// had been said.
+// Sample:
+//   bool started = StartFiberDetached({.scheduling_group = SchedulingGroupNamed("batch")}, [] { RebuildIndex(); });
+std::size_t SchedulingGroupNamed(std::string_view name);
+
+// The name of a group (--fiber_groups); "" if it has none.
+std::string GetSchedulingGroupName(std::size_t scheduling_group);
 
 // The kernel's number of the NUMA node that the group is on, -1 if it is on none in particular.
 int GetSchedulingGroupAssignedNode(std::size_t scheduling_group);

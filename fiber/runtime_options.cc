@@ -12,6 +12,7 @@
 
 #include "weft/numa/machine/cpu_list.h"
 #include "weft/numa/machine/topology.h"
+#include "weft/scheduling_group/plan/named_groups.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 
 namespace weft {
@@ -75,6 +76,17 @@ std::optional<std::string> CheckWorkers(const RuntimeOptions& options) {
     return error;
   }
   return CheckRange("scheduling_group_size", options.scheduling_group_size, 0, kMaxGroupSize, "0: planned");
+}
+
+std::optional<std::string> CheckGroups(const RuntimeOptions& options) {
+  if (options.groups.empty()) return std::nullopt;
+  std::string why;
+  if (!scheduling_group::ParseNamedGroups(options.groups, &why).has_value()) {
+    return Refuse("groups", options.groups, "names with numbers of workers, as in latency:6,batch:2 (" + why + ")");
+  }
+  if (options.concurrency_hint == 0) return std::nullopt;
+  return Refuse("concurrency_hint", std::to_string(options.concurrency_hint),
+                "0 beside --fiber_groups, which says how many workers each group has");
 }
 
 std::optional<std::string> CheckStealing(const RuntimeOptions& options) {
@@ -161,11 +173,11 @@ std::optional<std::string> CheckSlices(const RuntimeOptions& options) {
 std::optional<std::string> ValidateOptions(const RuntimeOptions& options) {
   using Check = std::optional<std::string> (*)(const RuntimeOptions&);
   const Check checks[] = {
-      CheckWorkers,  CheckStealing,
-      CheckSizes,    CheckBlocking,
-      CheckTimeouts, CheckLimits,
-      CheckSlices,   [](const RuntimeOptions& o) { return CheckSchedulingName(o.scheduling_name); },
-      CheckMachine,
+      CheckWorkers,  CheckGroups,
+      CheckStealing, CheckSizes,
+      CheckBlocking, CheckTimeouts,
+      CheckLimits,   CheckSlices,
+      CheckMachine,  [](const RuntimeOptions& o) { return CheckSchedulingName(o.scheduling_name); },
   };
   for (const Check check : checks) {
     if (std::optional<std::string> error = check(options)) return error;

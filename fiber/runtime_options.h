@@ -28,10 +28,16 @@ enum class NumaAware { kAuto, kOn, kOff };
 
 struct RuntimeOptions {
   // A value of cross_numa_work_stealing_ratio, its default.
-  static constexpr std::int64_t kStealByDistance = -1;
 
-  // Workers wanted in all.  0: as many as there are CPUs this process may use, cut by the cgroup's CPU quota.
+  // Workers wanted in all.  0: as many as there are CPUs this process may use, cut by the cgroup's CPU quota; or those
+  // of `groups`.
   std::int64_t concurrency_hint = 0;
+
+  // Groups by name, each with its number of workers: "latency:6,batch:2". They do not steal from each other, so work of
+  // one does not delay work of another. What plain threads start goes to the first name; what fibers start stays under
+  // theirs; SchedulingGroupNamed() (runtime.h) leads to the others. "batch:2@6,7" gives CPUs, "batch:2:shares=latency"
+  // lets the two steal from each other (docs/how-to/isolate-work.md). Empty: no names, and concurrency_hint counts.
+  std::string groups;
 
   // At most so many workers per scheduling group.  0: planned from the machine, 8 to 15 each (fewer on a small one).
   std::int64_t scheduling_group_size = 0;

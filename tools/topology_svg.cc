@@ -345,7 +345,9 @@ void Drawing::DrawCores(const Box& box, Point at) {
       out_ << "<rect x=\"" << Number(x + 0.8) << "\" y=\"" << Number(y) << "\" width=\"" << Number(width - 1.6)
            << "\" height=\"" << Number(kBandHeight - 2) << "\" rx=\"3\" fill=\"" << Colour(group, 0.42) << "\"/>\n";
       const bool wide = width > 2.5 * kCellWidth;
-      Label({x + width / 2, y + 9.8}, base::StrCat(wide ? "group " : "", group), "class=\"band\"");
+      const std::string& name = picture_.plan.groups[static_cast<std::size_t>(group)].name;
+      const std::string what = name.empty() ? "group " : name + " ";
+      Label({x + width / 2, y + 9.8}, base::StrCat(wide ? what : "", group), "class=\"band\"");
       if (first) band_of_group_[group] = {x, x + width, y, y + kBandHeight - 2, &box, at};
     }
     i = end;
@@ -360,7 +362,8 @@ void Drawing::DrawCell(const Topology::Cpu& cpu, Point at) {
   if (seat != seats_.end()) {
     group = seat->second.group;
     fill = Colour(group, 0.80);
-    tooltip += "group " + std::to_string(group) + ", worker";
+    const std::string& name = picture_.plan.groups[static_cast<std::size_t>(group)].name;
+    tooltip += base::StrCat("group ", group, name.empty() ? "" : " (" + name + ")", ", worker");
     for (std::size_t w : seat->second.workers) tooltip += base::StrCat(" ", w);
   } else {
     tooltip += "no worker";

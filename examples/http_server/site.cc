@@ -133,6 +133,7 @@ json::object Describe(const weft::GroupCounts& counts) {
                                      {"stolen_in", steal.stolen_in}});
   }
   return {{"group", counts.group},
+          {"name", counts.name},
           {"node", counts.node},
           {"ready", counts.ready},
           {"overflowed", counts.overflowed},

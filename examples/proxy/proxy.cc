@@ -274,6 +274,7 @@ class Proxy {
       std::uint64_t stolen_in = 0;
       for (const StealCounts& steals : group.steals) stolen_in += steals.stolen_in;
       groups.push_back(json::object{{"group", group.group},
+                                    {"name", group.name},
                                     {"node", group.node},
                                     {"workers", group.workers.size()},
                                     {"ready", group.ready},

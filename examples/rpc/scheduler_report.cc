@@ -16,9 +16,10 @@ void PrintSchedulerReport(std::ostream& out) {
     const WorkerCounts sum = group.Sum();
     std::uint64_t stolen = 0;
     for (const StealCounts& steals : group.steals) stolen += steals.stolen_in;
-    out << "group " << group.group << ", " << group.workers.size() << " worker(s): fibers " << sum.begun
-        << ", switches " << sum.switches << ", stolen " << stolen << ", wakes " << sum.wakes << ", sleeps "
-        << sum.sleeps << ", ready to run p50 " << Microseconds(group.ready_wait.Percentile(0.5)).count() << " us, p99 "
+    out << "group " << group.group << (group.name.empty() ? "" : " (" + group.name + ")") << ", "
+        << group.workers.size() << " worker(s): fibers " << sum.begun << ", switches " << sum.switches << ", stolen "
+        << stolen << ", wakes " << sum.wakes << ", sleeps " << sum.sleeps << ", ready to run p50 "
+        << Microseconds(group.ready_wait.Percentile(0.5)).count() << " us, p99 "
         << Microseconds(group.ready_wait.Percentile(0.99)).count() << " us\n";
   }
 }

@@ -27,6 +27,9 @@ DECLARE_bool(version);
 DEFINE_int64(fiber_concurrency_hint, 0,
              "Workers in all; 0 = one per CPU this process may use, cut by the cgroup's CPU quota."
              " In 0..4096.");
+DEFINE_string(fiber_groups, "",
+              "Scheduling groups by name, with their workers, as in latency:6,batch:2, which do not steal from each "
+              "other; batch:2@6,7 gives CPUs, batch:2:shares=latency lets the two steal; empty = none.");
 DEFINE_int64(fiber_scheduling_group_size, 0,
              "At most so many workers per scheduling group, up to 64; 0 = planned from the machine, 8 to 15."
              " In 0..64.");
@@ -107,7 +110,7 @@ struct Group {
 // In the order of RuntimeOptions where possible; tests/fiber/runtime_flags_test.cc: each flag is in one group.
 constexpr Group kGroups[] = {
     {"workers and scheduling groups",
-     {"concurrency_hint", "scheduling_group_size", "numa_aware", "worker_accessible_cpus",
+     {"concurrency_hint", "groups", "scheduling_group_size", "numa_aware", "worker_accessible_cpus",
       "worker_disallow_cpu_migration", "topology"}},
     {"scheduling", {"scheduling_name", "work_stealing_ratio", "cross_numa_work_stealing_ratio", "run_queue_size"}},
     {"stacks", {"stack_size", "stack_enable_guard_page", "stack_guard_size", "stack_pool_size", "record_stack_every"}},
@@ -181,6 +184,7 @@ std::optional<std::string> ReadFlags(RuntimeOptions* options) {
     return "--fiber_numa_aware=" + FLAGS_fiber_numa_aware + ": must be auto, on or off";
   }
   options->concurrency_hint = FLAGS_fiber_concurrency_hint;
+  options->groups = FLAGS_fiber_groups;
   options->scheduling_group_size = FLAGS_fiber_scheduling_group_size;
   options->numa_aware = *numa_aware;
   options->worker_accessible_cpus = FLAGS_fiber_worker_accessible_cpus;

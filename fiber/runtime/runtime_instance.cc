@@ -10,6 +10,7 @@
 
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
+#include "weft/fiber/fiber_attributes.h"
 #include "weft/fiber/fiber_limiter.h"
 #include "weft/fiber/runtime/unfinished_fibers.h"
 #include "weft/fiber/start/start_fiber.h"
@@ -140,7 +141,7 @@ bool RuntimeInstance::StartTimers(std::string* error) {
     group->SetIdleHook(
         {.call = [](void* timer) { static_cast<TimerWorker*>(timer)->RequestTrim(); }, .arg = timers_.back().get()});
     if (timers_.back()->Start()) continue;
-    *error = base::StrCat("the system gave no thread for the timers of scheduling group ", group->id());
+    *error = base::StrCat("the system gave no thread for the timers of scheduling group ", group->Label());
     return false;
   }
   return true;
@@ -151,7 +152,7 @@ bool RuntimeInstance::StartWorkers(std::string* error) {
   for (const auto& group : groups_) {
     teams_.push_back(std::make_unique<WorkerTeam>(group.get()));
     if (teams_.back()->Start()) continue;
-    *error = base::StrCat("the system gave no thread for a worker of scheduling group ", group->id());
+    *error = base::StrCat("the system gave no thread for a worker of scheduling group ", group->Label());
     return false;
   }
   return true;
@@ -169,8 +170,9 @@ void RuntimeInstance::StopWorkers(Deadline give_up) {
   for (const auto& team : teams_) {
     for (const scheduling_group::LeftWorker& left : team->Join(give_up)) {
       WEFT_LOG(ERROR, "TerminateRuntime: ", scheduling_group::DescribeFiber(left.fiber_name, left.fiber_id),
-               " neither suspends nor ends: it blocks worker ", left.worker, " of scheduling group ", left.group,
-               " (thread ", left.thread_id, "), which is left behind");
+               " neither suspends nor ends: it blocks worker ", left.worker, " of scheduling group ",
+               groups_[static_cast<std::size_t>(left.group)]->Label(), " (thread ", left.thread_id,
+               "), which is left behind");
     }
   }
 }
@@ -224,6 +226,20 @@ void RuntimeInstance::Retire(std::size_t unfinished) {
   RetiredGroups::Get().Retire(std::move(groups_), unfinished);
   groups_.clear();
   (void)scheduling_group::EntityPool::Trim();
+}
+
+std::size_t RuntimeInstance::GroupsNamed(std::string_view name) const {
+  std::string names;
+  for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
+    const std::string& found = plan_.groups[g].name;
+    if (found == name && !name.empty()) return scheduling_group::kNamedGroups + g;
+    if (g == 0 || found != plan_.groups[g - 1].name) names += (g == 0 ? "" : ", ") + found;
+  }
+  WEFT_CHECK(plan_.groups.front().name.empty(), "SchedulingGroupNamed: there is no scheduling group named '", name,
+             "', only ", names);
+  WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroupNamed: no scheduling group has a name (--fiber_groups), so '", name,
+                        "' is not kept apart from other work");
+  return kNearestSchedulingGroup;
 }
 
 std::vector<scheduling_group::GroupCounts> RuntimeInstance::counts() const {

@@ -50,6 +50,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/base/deadline.h"
@@ -121,6 +122,9 @@ class RuntimeInstance {
   std::size_t largest_group() const { return largest_group_; }
   std::size_t worker_count() const { return worker_count_; }
   int planned_node(std::size_t group) const { return plan_.groups[group].node; }
+  const std::string& name(std::size_t group) const { return plan_.groups[group].name; }
+  // SchedulingGroupNamed()
+  std::size_t GroupsNamed(std::string_view name) const;
 
   // How long threads may take to come back, beyond terminate_timeout: one that computes, and gives its worker back in a
   // moment, should not be left behind, also on a busy machine. Only tests change it.

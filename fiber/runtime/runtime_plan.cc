@@ -11,6 +11,7 @@
 #include "weft/base/report/str_cat.h"
 #include "weft/numa/machine/cpu_list.h"
 #include "weft/numa/memory/affinity.h"
+#include "weft/scheduling_group/plan/named_groups.h"
 
 namespace weft::fiber {
 
@@ -30,6 +31,14 @@ scheduling_group::PlanWishes Wishes(const RuntimeOptions& options) {
       // We have no place on another machine.
       .near_cpu = options.topology.empty() ? numa::CurrentCpu() : -1,
   };
+}
+
+std::optional<scheduling_group::GroupPlan> PlanFor(const numa::Topology& machine, const RuntimeOptions& options,
+                                                   std::string* error) {
+  if (options.groups.empty()) return scheduling_group::PlanGroups(machine, Wishes(options), error);
+  const auto named = scheduling_group::ParseNamedGroups(options.groups, error);
+  if (!named.has_value()) return std::nullopt;
+  return scheduling_group::PlanNamedGroups(machine, *named, Wishes(options), error);
 }
 
 // A plan for another machine (--fiber_topology) can be tried out anywhere. These are its CPUs that this machine has,
@@ -88,7 +97,7 @@ std::optional<RuntimePlan> PlanRuntime(const RuntimeOptions& options, std::strin
     if (!restricted.has_value()) return std::nullopt;
     result.machine = *std::move(restricted);
   }
-  auto plan = scheduling_group::PlanGroups(result.machine, Wishes(options), error);
+  auto plan = PlanFor(result.machine, options, error);
   if (!plan.has_value()) return std::nullopt;
   result.plan = *std::move(plan);
   return result;
@@ -98,6 +107,7 @@ SchedulingGroup::Options OptionsOfGroup(int id, const PlannedGroup& planned, con
                                         const numa::Topology& here) {
   return {
       .id = id,
+      .name = planned.name,
       .workers = planned.workers,
       .policy = options.scheduling_name,
       .run_queue_size = static_cast<std::size_t>(options.run_queue_size),

@@ -3,6 +3,7 @@
 
 #include "weft/fiber/start/start_fiber.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -115,6 +116,17 @@ namespace {
 constexpr std::size_t kMinStackSize = 16 * 1024;
 constexpr std::size_t kMaxStackSize = GroupStacks::kMaxStackSize;
 
+// wanted: of SchedulingGroupNamed(). The caller's own group if it has that name.
+SchedulingGroup* FindNamed(const char* caller, std::span<SchedulingGroup* const> groups, SchedulingGroup* current,
+                           std::size_t wanted) {
+  const std::size_t first = wanted - scheduling_group::kNamedGroups;
+  WEFT_CHECK(first < groups.size(), caller, ": there is no scheduling group ", wanted,
+             ": what SchedulingGroupNamed() returns is good until its runtime ends");
+  const std::span<SchedulingGroup* const> named = scheduling_group::PeersOf(groups[first]);
+  if (std::find(named.begin(), named.end(), current) != named.end()) return current;
+  return scheduling_group::NextPeerOf(groups[first]);
+}
+
 // nullptr: no runtime runs, or the caller's has ended. Aborts if there is one without such a group.
 SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
   SchedulingGroup* const current = scheduling_group::CurrentGroup();
@@ -128,15 +140,16 @@ SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
     return nullptr;
   }
   if (wanted == kNearestSchedulingGroup || wanted == kUnspecifiedSchedulingGroup) return scheduling_group::NextGroup();
+  if (wanted >= scheduling_group::kNamedGroups) return FindNamed(caller, groups, current, wanted);
   WEFT_CHECK(wanted < groups.size(), caller, ": there is no scheduling group ", wanted, ", only 0 to ",
              groups.size() - 1);
   return groups[wanted];
 }
 
-// A plain thread has no nearest group.
+// Of a name. A plain thread has no nearest group.
 bool WantsAnyGroup(std::size_t wanted) {
-  return wanted == kUnspecifiedSchedulingGroup ||
-         (wanted == kNearestSchedulingGroup && scheduling_group::CurrentWorker() == nullptr);
+  if (wanted == kNearestSchedulingGroup) return scheduling_group::CurrentWorker() == nullptr;
+  return wanted >= scheduling_group::kNamedGroups;
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ WorkerCounts GroupCounts::Sum() const {
 GroupCounts ReadCounts(const SchedulingGroup& group) {
   GroupCounts counts;
   counts.group = group.id();
+  counts.name = group.name();
   counts.node = group.node();
   counts.ready = group.queue_size();
   counts.overflowed = group.overflow_count();

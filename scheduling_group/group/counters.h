@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "weft/scheduling_group/watch/wait_samples.h"
@@ -49,6 +50,7 @@ struct StealCounts {
 
 struct GroupCounts {
   int group = 0;
+  std::string name;  // of the group (--fiber_groups); empty: none
   int node = -1;
   std::size_t ready = 0;       // fibers that now wait for a worker
   std::size_t overflowed = 0;  // fibers readied while the run queue was full

@@ -11,6 +11,8 @@
 //   GR1  A group found here stays, and is not given to another runtime, until the finder's ReadSection ends; for a
 //        worker, until its thread ends.
 //   GR2  Nothing here has a destructor: the functions may be called while the process exits.
+//   GR3  The groups of a name lie side by side. Where none is asked for, a fiber starts under the name of its starter,
+//        and what a plain thread starts under the first: work crosses names only where the program says so.
 // All functions: any thread. A plain thread that uses what it finds must be in a ReadSection.
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_GROUP_REGISTRY_H_
 #define WEFT_SCHEDULING_GROUP_GROUP_GROUP_REGISTRY_H_
@@ -33,11 +35,21 @@ SchedulingGroup* CurrentGroup() noexcept;
 // The group of the calling worker; other threads get one after the other; nullptr when no runtime runs.
 SchedulingGroup* NearestGroup() noexcept;
 
-// One after the other for every caller; nullptr when no runtime runs.
+// One after the other of the caller's name, for every caller; nullptr when no runtime runs.
 SchedulingGroup* NextGroup() noexcept;
 
 // All of them, by index; empty when no runtime runs.
 std::span<SchedulingGroup* const> AllGroups() noexcept;
+
+// Those that have the name of `group`, or no name as it has none. For nullptr, and for a group of a FiberLoop, those of
+// the first name. Empty when no runtime runs.
+std::span<SchedulingGroup* const> PeersOf(const SchedulingGroup* group) noexcept;
+
+// One of these after the other; nullptr when no runtime runs.
+SchedulingGroup* NextPeerOf(const SchedulingGroup* group) noexcept;
+
+// Stands for the groups of a name where the index of a group is asked for: this, and the index of the first of them.
+inline constexpr std::size_t kNamedGroups = std::size_t{1} << 20;
 
 // The same, for debuggers (gdb_layout.h). Hidden: libweft.so does not show them.
 extern __attribute__((visibility("hidden"))) std::array<SchedulingGroup*, kMaxGroups> all_groups;

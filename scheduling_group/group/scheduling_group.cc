@@ -3,11 +3,14 @@
 
 #include "weft/scheduling_group/group/scheduling_group.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <memory>
 #include <new>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "weft/base/report/check.h"
@@ -109,7 +112,7 @@ WEFT_COLD void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
     if (static_cast<int>(w) != caller) Unpark(w);
   }
   try {
-    WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", id(), ": no stack for fiber ", fiber_id,
+    WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", Label(), ": no stack for fiber ", fiber_id,
                           ", it waits until another fiber ends (what there is not enough of, the stack pool says)");
   } catch (const std::bad_alloc&) {
     // No memory for the line either.
@@ -165,6 +168,17 @@ WEFT_COLD SchedulingGroup::SchedulingGroup(const Options& options)
       options_(options) {
   CheckGroupOptions(options);
   parts_.emplace(this, options_);
+}
+
+WEFT_COLD std::string SchedulingGroup::Label() const {
+  return name().empty() ? std::to_string(id()) : base::StrCat(id(), " (", name(), ")");
+}
+
+WEFT_COLD std::string SchedulingGroup::ThreadName(std::string_view unnamed, std::string_view suffix) const {
+  constexpr std::size_t kLongest = 15;
+  if (name().empty()) return std::string(unnamed.substr(0, kLongest));
+  const std::string rest = base::StrCat("_", id(), suffix);
+  return name().substr(0, kLongest - std::min(kLongest, rest.size())) + rest.substr(0, kLongest);
 }
 
 WEFT_COLD void SchedulingGroup::Stop() {

@@ -33,6 +33,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -60,6 +61,7 @@ inline constexpr unsigned kMaxWorkersPerGroup = 64;
 // What a group is made from.
 struct GroupOptions {
   int id = 0;
+  std::string name{};    // several may have the same; empty: none
   unsigned workers = 1;  // 1..64
   std::string policy = "v1";
   bool of_loop = false;                 // loop_groups.h: one worker, whose thread calls it, and PolicyLoop
@@ -96,6 +98,12 @@ class SchedulingGroup : public numa::NodeAllocated {
   SchedulingGroup& operator=(const SchedulingGroup&) = delete;
 
   int id() const { return id_; }
+  const std::string& name() const { return options_.name; }
+  // For messages: "3", or with a name "3 (batch)".
+  std::string Label() const;
+  // Of one of its threads, as the kernel takes it, in 15 bytes: `unnamed`, or if the group has a name
+  // "<name>_<id><suffix>", where a long name is cut.
+  std::string ThreadName(std::string_view unnamed, std::string_view suffix) const;
   unsigned size() const { return options_.workers; }
   int node() const { return options_.node; }
   const Options& options() const { return options_; }

@@ -44,7 +44,8 @@ std::string GroupPlan::ToString() const {
   std::ostringstream out;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const PlannedGroup& group = groups[g];
-    out << "group " << g << ": " << group.workers << (group.workers == 1 ? " worker" : " workers");
+    out << "group " << g << (group.name.empty() ? "" : " (" + group.name + ")") << ": " << group.workers
+        << (group.workers == 1 ? " worker" : " workers");
     if (group.node >= 0) out << ", node " << group.node;
     std::vector<int> planned = group.worker_cpus;
     std::sort(planned.begin(), planned.end());

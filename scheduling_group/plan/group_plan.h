@@ -67,6 +67,7 @@ struct PlannedGroup {
     friend bool operator==(const Neighbour&, const Neighbour&) = default;
   };
   std::vector<Neighbour> neighbours;  // nearest first
+  std::string name{};                 // named_groups.h; empty: none
 };
 
 // The sizes that are planned (GP1), and the largest that may be wished for.

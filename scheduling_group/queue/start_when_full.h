@@ -145,7 +145,7 @@ bool StartWhenFull(Group& group, FiberEntity* fiber) {
     group.RestartWait(fiber);
     if (group.policy().TryPushNew(fiber, WorkerOf(caller, &group))) break;
     if (deadline.expired(std::chrono::steady_clock::now())) {
-      WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", group.id(), ": refused to start a fiber, the run queue of ",
+      WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", group.Label(), ": refused to start a fiber, the run queue of ",
                             group.options().run_queue_size, " was full for ",
                             group.options().start_timeout.count() / 1000000,
                             " ms; consider a larger --fiber_run_queue_size");

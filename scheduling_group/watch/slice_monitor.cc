@@ -37,7 +37,8 @@ HookSlot& TheHook() {
 std::int64_t Milliseconds(std::chrono::nanoseconds time) noexcept { return time / std::chrono::milliseconds(1); }
 
 std::string Describe(const NamedSlice& slice) {
-  return base::StrCat("worker ", slice.worker, " of scheduling group ", slice.scheduling_group, " has run ",
+  const std::string group_name = slice.group_name.empty() ? "" : " (" + slice.group_name + ")";
+  return base::StrCat("worker ", slice.worker, " of scheduling group ", slice.scheduling_group, group_name, " has run ",
                       DescribeFiber(slice.name, slice.fiber_id), " for ", Milliseconds(slice.ran_for),
                       " ms without a switch");
 }
@@ -97,8 +98,13 @@ constexpr std::size_t kLongestName = 127;
 }  // namespace
 
 SliceMonitor::MonitoredWorker::MonitoredWorker(const WorkerCounters* counters, const RunningFiber* current, int group,
-                                               unsigned index)
-    : counters_(counters), current_(current), group_(group), index_(index), is_over_(TimeSliceFlag()) {
+                                               std::string_view group_name, unsigned index)
+    : counters_(counters),
+      current_(current),
+      group_(group),
+      group_name_(group_name),
+      index_(index),
+      is_over_(TimeSliceFlag()) {
   if (::pthread_getcpuclockid(::pthread_self(), &cpu_clock_) != 0) cpu_clock_ = CLOCK_MONOTONIC;
   SliceMonitor& monitor = Get();
   {
@@ -165,6 +171,7 @@ std::optional<NamedSlice> SliceMonitor::MonitoredWorker::LookAtFiber(TimePoint n
   }
   slice.name = name;
   slice.scheduling_group = group_;
+  slice.group_name = group_name_;
   slice.worker = index_;
   slice.ran_for = now - seen_at_;
   return slice;

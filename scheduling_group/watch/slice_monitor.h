@@ -86,9 +86,10 @@ struct LongSlice {
   std::chrono::nanoseconds ran_for{0};  // at least
 };
 
-// Owns its name.
+// Owns its names.
 struct NamedSlice : LongSlice {
   std::string name;
+  std::string group_name;
 };
 
 class SliceLimits {
@@ -173,8 +174,9 @@ class SliceMonitor {
   // A worker as the monitor sees it. Made, used and destroyed by the worker's thread.
   class MonitoredWorker {
    public:
-    // `current`: of the worker, that has this index in this group.
-    MonitoredWorker(const WorkerCounters* counters, const RunningFiber* current, int group, unsigned index);
+    // `current`: of the worker, that has this index in this group, whose name lives as long.
+    MonitoredWorker(const WorkerCounters* counters, const RunningFiber* current, int group, std::string_view group_name,
+                    unsigned index);
     ~MonitoredWorker();
     MonitoredWorker(const MonitoredWorker&) = delete;
     MonitoredWorker& operator=(const MonitoredWorker&) = delete;
@@ -225,6 +227,7 @@ class SliceMonitor {
     const WorkerCounters* const counters_;
     const RunningFiber* const current_;
     const int group_;
+    const std::string_view group_name_;
     const unsigned index_;
     const bool has_limits_ = SliceLimits::on();
     std::atomic<std::uint64_t> turns_again_{0};  // as WorkerCounters

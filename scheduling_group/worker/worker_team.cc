@@ -40,7 +40,7 @@ bool WorkerTeam::Start() {
     } catch (const std::exception& error) {  // No thread, or no memory.
       group_->Stop();
       static_cast<void>(Join());
-      WEFT_LOG(ERROR, "WorkerTeam: no thread for worker ", w, " of group ", group_->id(), ": ", error.what());
+      WEFT_LOG(ERROR, "WorkerTeam: no thread for worker ", w, " of group ", group_->Label(), ": ", error.what());
       return false;
     }
   }
@@ -49,7 +49,8 @@ bool WorkerTeam::Start() {
 
 void WorkerTeam::RunWorker(unsigned index, const std::vector<int>& cpus) {
   const std::string name = "FiberWorker_" + std::to_string(group_->id()) + "_" + std::to_string(index);
-  ::pthread_setname_np(::pthread_self(), name.substr(0, 15).c_str());
+  const std::string suffix = "_" + std::to_string(index);
+  ::pthread_setname_np(::pthread_self(), group_->ThreadName(name, suffix).c_str());
   if (!cpus.empty()) {
     if (const std::error_code error = numa::BindThread(cpus)) {
       WEFT_LOG(WARNING, name, ": the kernel refuses to bind it to CPU ", numa::FormatCpuList(cpus), ": ",

@@ -28,7 +28,8 @@ class WorkerTeam {
   WorkerTeam(const WorkerTeam&) = delete;
   WorkerTeam& operator=(const WorkerTeam&) = delete;
 
-  // One thread per worker, named FiberWorker_<group>_<worker>, bound as the group's options say. False: WT1.
+  // One thread per worker, named FiberWorker_<group>_<worker>, or if the group has a name
+  // <name>_<group>_<worker>, bound as the group's options say. False: WT1.
   [[nodiscard]] bool Start();
   // After SchedulingGroup::Stop(). Workers that are still in a fiber at the deadline are left behind (worker_slot.h);
   // returns them. The group and the team must then stay in memory.

@@ -239,6 +239,50 @@ TEST(FiberLimiter, AnOverloadedGroupDoesNotCloseTheOther) {
   }
 }
 
+// Where any group will do, none of another name does.
+TEST(FiberLimiter, AnOverloadedNameIsNotHelpedByAnother) {
+  RuntimeOptions options = NamedGroupsOf("latency:1,batch:1");
+  options.limit_ready_wait = 1ms;
+  const RuntimeOf runtime(options);
+  const FiberAttributes batch{.scheduling_group = SchedulingGroupNamed("batch"), .refuse_if_overloaded = true};
+  const FiberAttributes any{.scheduling_group = kUnspecifiedSchedulingGroup, .refuse_if_overloaded = true};
+  {
+    Burners burners;
+    burners.Start(20, {.scheduling_group = SchedulingGroupNamed("latency")});
+    Until([] { return !StartFiberDetached({.scheduling_group = 0, .refuse_if_overloaded = true}, [] {}); });
+    int refused = 0;
+    for (int i = 0; i < 1000 && refused == 0; ++i) {
+      if (TryAdmit() == Admission::kReadyWait && !StartFiberDetached(any, [] {})) ++refused;
+      std::this_thread::yield();
+    }
+    EXPECT_EQ(refused, 1);
+    ASSERT_TRUE(StartFiberDetached(batch, [] {}));
+    Fiber({.scheduling_group = batch.scheduling_group}, [&] {
+      EXPECT_EQ(TryAdmit(), Admission::kAdmitted);
+      EXPECT_TRUE(StartFiberDetached(any, [] {}));
+    }).Join();
+  }
+  Burners burners;
+  burners.Start(20, {.scheduling_group = batch.scheduling_group});
+  Until([&] { return !StartFiberDetached(batch, [] {}); });
+  Until([] { return TryAdmit() == Admission::kAdmitted; });
+  EXPECT_TRUE(StartFiberDetached(any, [] {}));
+}
+
+TEST(FiberLimiter, AGroupOfTheSameNameHelps) {
+  RuntimeOptions options = NamedGroupsOf("other:1,two:2");
+  options.scheduling_group_size = 1;
+  options.limit_ready_wait = 1ms;
+  const RuntimeOf runtime(options);
+  Burners burners;
+  burners.Start(20, {.scheduling_group = 2, .scheduling_group_local = true});
+  const auto start_in = [](std::size_t group) {
+    return StartFiberDetached({.scheduling_group = group, .refuse_if_overloaded = true}, [] {});
+  };
+  Until([&] { return !start_in(2); });
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(start_in(SchedulingGroupNamed("two")));
+}
+
 TEST(FiberLimiter, CountsBeginAnewWithTheRuntime) {
   RuntimeOptions options = OptionsOf({});
   options.limit_fibers = 1;

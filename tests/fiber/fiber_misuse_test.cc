@@ -87,6 +87,8 @@ TEST_F(FiberMisuseDeathTest, QuestionsBeforeStart) {
   EXPECT_DEATH(GetConcurrencyHint(), "GetConcurrencyHint: the runtime does not run");
   EXPECT_DEATH(GetCurrentSchedulingGroupIndex(), "GetCurrentSchedulingGroupIndex: the runtime does not run");
   EXPECT_DEATH(GetSchedulingGroupAssignedNode(0), "GetSchedulingGroupAssignedNode: the runtime does not run");
+  EXPECT_DEATH(GetSchedulingGroupName(0), "GetSchedulingGroupName: the runtime does not run");
+  EXPECT_DEATH(SchedulingGroupNamed("batch"), "SchedulingGroupNamed: the runtime does not run");
 }
 
 TEST_F(FiberMisuseDeathTest, TerminateBeforeStart) {
@@ -154,6 +156,28 @@ TEST_F(FiberMisuseDeathTest, AGroupThatDoesNotExist) {
                "Fiber: there is no scheduling group 7, only 0 to 0");
   EXPECT_DEATH(WithRuntime([] { GetSchedulingGroupAssignedNode(3); }),
                "GetSchedulingGroupAssignedNode: there is no scheduling group 3");
+}
+
+TEST_F(FiberMisuseDeathTest, ANameThatNoGroupHas) {
+  EXPECT_DEATH(
+      {
+        StartRuntime(NamedGroupsOf("latency:1,batch:1"));
+        static_cast<void>(SchedulingGroupNamed("bacth"));
+      },
+      "SchedulingGroupNamed: there is no scheduling group named 'bacth', only latency, batch");
+  EXPECT_DEATH(WithRuntime([] { GetSchedulingGroupName(3); }),
+               "GetSchedulingGroupName: there is no scheduling group 3");
+}
+
+TEST_F(FiberMisuseDeathTest, ANameOfAFormerRuntime) {
+  EXPECT_DEATH(
+      {
+        StartRuntime(NamedGroupsOf("latency:1,batch:1"));
+        const std::size_t batch = SchedulingGroupNamed("batch");
+        TerminateRuntime();
+        WithRuntime([batch] { Fiber({.scheduling_group = batch}, [] {}).Join(); });
+      },
+      "Fiber: there is no scheduling group [0-9]+: what SchedulingGroupNamed.. returns is good until its runtime ends");
 }
 
 TEST_F(FiberMisuseDeathTest, TheCurrentGroupOfAPlainThread) {

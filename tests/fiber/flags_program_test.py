@@ -63,6 +63,12 @@ class BadFlags(unittest.TestCase):
             r"\(--fiber_concurrency_hint\) or larger groups \(--fiber_scheduling_group_size\)\n$",
         )
 
+    def test_named_groups_that_do_not_fit_are_one_line(self):
+        line = self.refused("--fiber_topology=core:4 pu:1", "--fiber_groups=latency:6,batch:2")
+        self.assertTrue(
+            line.startswith("StartRuntime: the scheduling groups cannot be planned: 8 workers for 4 CPUs: "), line)
+        self.assertIn("batch is there twice", self.refused("--fiber_groups=batch:1,batch:2"))
+
     def test_a_typo_in_a_flag_file_is_one_line_with_its_number(self):
         with tempfile.NamedTemporaryFile("w", suffix=".flags") as file:
             file.write("# one\n--fiber_stak_size=65536\n")

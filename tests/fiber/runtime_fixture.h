@@ -56,6 +56,16 @@ inline RuntimeOptions OptionsOf(Shape shape) {
   return options;
 }
 
+// Named groups, on a machine of eight CPUs, whatever this one has.
+inline RuntimeOptions NamedGroupsOf(std::string groups) {
+  RuntimeOptions options;
+  options.terminate_timeout = kTerminateTimeout;
+  options.scheduling_name = weft::testing::PolicyUnderTest();
+  options.topology = "numa:1 core:8 pu:1";
+  options.groups = std::move(groups);
+  return options;
+}
+
 // Starts a runtime for as long as it lives.
 class RuntimeOf {
  public:

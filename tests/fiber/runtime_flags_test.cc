@@ -41,6 +41,7 @@ TEST_F(RuntimeFlagsTest, TheDefaultsAreThoseOfOptions) { EXPECT_EQ(Read(), Runti
 
 TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   Set("fiber_concurrency_hint", "12");
+  Set("fiber_groups", "latency:6,batch:2");
   Set("fiber_scheduling_group_size", "6");
   Set("fiber_numa_aware", "off");
   Set("fiber_worker_accessible_cpus", "0-4,6,7");
@@ -66,6 +67,7 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   Set("fiber_slice_error_ms", "14");
   const RuntimeOptions options = Read();
   EXPECT_EQ(options.concurrency_hint, 12);
+  EXPECT_EQ(options.groups, "latency:6,batch:2");
   EXPECT_EQ(options.scheduling_group_size, 6);
   EXPECT_EQ(options.numa_aware, NumaAware::kOff);
   EXPECT_EQ(options.worker_accessible_cpus, "0-4,6,7");

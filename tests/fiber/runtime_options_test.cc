@@ -44,6 +44,14 @@ INSTANTIATE_TEST_SUITE_P(
                  "in 0..4096"},
         BadValue{"HintHuge", [](RuntimeOptions& o) { o.concurrency_hint = 5000; }, "--fiber_concurrency_hint=5000",
                  "in 0..4096"},
+        BadValue{"GroupsNonsense", [](RuntimeOptions& o) { o.groups = std::string("latency:0"); },
+                 "--fiber_groups=latency:0", "as in latency:6,batch:2 (latency has 0 workers"},
+        BadValue{"GroupsAndHint",
+                 [](RuntimeOptions& o) {
+                   o.groups = std::string("latency:1");
+                   o.concurrency_hint = 2;
+                 },
+                 "--fiber_concurrency_hint=2", "0 beside --fiber_groups"},
         BadValue{"GroupNegative", [](RuntimeOptions& o) { o.scheduling_group_size = -8; },
                  "--fiber_scheduling_group_size=-8", "in 0..64"},
         BadValue{"GroupTooLarge", [](RuntimeOptions& o) { o.scheduling_group_size = 65; },
@@ -117,6 +125,7 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(ValidateOptions, AllowsWhatIsJustInRange) {
   const std::function<void(RuntimeOptions&)> changes[] = {
       [](RuntimeOptions& o) { o.concurrency_hint = 4096; },
+      [](RuntimeOptions& o) { o.groups = std::string("latency:6@0-4,6,batch:2:shares=latency"); },
       [](RuntimeOptions& o) { o.scheduling_group_size = 1; },
       [](RuntimeOptions& o) { o.scheduling_group_size = 64; },
       [](RuntimeOptions& o) { o.work_stealing_ratio = 0; },

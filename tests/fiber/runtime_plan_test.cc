@@ -48,6 +48,27 @@ TEST(RuntimePlan, FollowsTheOptions) {
   EXPECT_EQ(plan.plan.groups[1].worker_cpus, Cpus({8}));
 }
 
+TEST(RuntimePlan, NamedGroupsFollowTheOtherOptionsToo) {
+  RuntimeOptions options;
+  options.topology = "numa:2 core:8 pu:1";
+  options.groups = "latency:4,batch:2@8,9";
+  options.scheduling_group_size = 2;
+  options.worker_accessible_cpus = "2-5,8,9";
+  const RuntimePlan plan = Plan(options);
+  ASSERT_EQ(plan.plan.groups.size(), 3U);
+  EXPECT_EQ(plan.plan.groups[0].name, "latency");
+  EXPECT_EQ(plan.plan.groups[1].worker_cpus, Cpus({4, 5}));
+  EXPECT_EQ(plan.plan.groups[2].worker_cpus, Cpus({8, 9}));
+  EXPECT_EQ(OptionsOfGroup(2, plan.plan.groups[2], options, plan.here).name, "batch");
+  std::string error;
+  options.groups = "latency:5,batch:2@8,9";
+  EXPECT_FALSE(PlanRuntime(options, &error).has_value());
+  EXPECT_TRUE(error.starts_with("5 workers for 4 CPUs that no group has been given: ")) << error;
+  options.groups = "latency:1@6";
+  EXPECT_FALSE(PlanRuntime(options, &error).has_value());
+  EXPECT_EQ(error, "latency: CPU 6 is not there, or not ours to use");
+}
+
 TEST(RuntimePlan, FewWorkersOfAnotherMachineAreNotNearACpuOfThisOne) {
   RuntimeOptions options;
   options.topology = "numa:1 l3:64 core:2 pu:1";

@@ -130,6 +130,17 @@ TEST_P(SliceLimitsTest, TheErrorComesOnceForEachSliceAndCallsTheHook) {
   }
 }
 
+TEST_P(SliceLimitsTest, TheWarningHasTheNameOfTheGroup) {
+  RuntimeOptions options = NamedGroupsOf("latency:1,batch:1");
+  options.slice_warning = 20ms;
+  const RuntimeOf runtime(options);
+  Fiber({.scheduling_group = SchedulingGroupNamed("batch")}, [&] {
+    ComputeUntil([&] { return warnings_ != 0; });
+  }).Join();
+  ASSERT_GE(Lines().size(), 1U);
+  EXPECT_NE(Lines()[0].text.find("worker 0 of scheduling group 1 (batch) has run "), std::string::npos);
+}
+
 TEST_P(SliceLimitsTest, AFiberThatBlocksItsThreadIsNamedToo) {
   const RuntimeOf runtime(WithLimits(GetParam(), 0ms, 20ms));
   std::latch called(1);

@@ -95,7 +95,9 @@ inline std::vector<EpollReactor*> MakeReactors() {
 // A runtime for as long as it lives; at its end nothing may be left.
 class IoRuntime {
  public:
-  explicit IoRuntime(Shape shape) : runtime_(shape), reactors_(MakeReactors()), open_before_(OpenDescriptors()) {}
+  explicit IoRuntime(Shape shape) : IoRuntime(fiber::OptionsOf(shape)) {}
+  explicit IoRuntime(const RuntimeOptions& options)
+      : runtime_(options), reactors_(MakeReactors()), open_before_(OpenDescriptors()) {}
   ~IoRuntime() {
     std::size_t left = 0;
     if (IsRuntimeRunning()) left = TerminateRuntime();

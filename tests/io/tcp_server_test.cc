@@ -412,6 +412,49 @@ TEST_P(TcpServerTest, ConnectionsTakeTheGroupsInTurnOrAllRunWhereTheyAreToldTo) 
   }
 }
 
+TEST(TcpServerInNamedGroups, ConnectionsHaveTheNameOfTheStarterOrThatOfTheOptions) {
+  const IoRuntime runtime(fiber::NamedGroupsOf("latency:2,batch:2"));
+  const auto expect_all_in = [](const std::string& name, bool from_batch, const TcpServer::Options& options) {
+    std::atomic<int> here{0};
+    std::atomic<int> requests{0};
+    const auto count = [&] {
+      ++requests;
+      if (GetSchedulingGroupName(GetCurrentSchedulingGroupIndex()) == name) ++here;
+    };
+    TcpListener listener;
+    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    TcpServer server(std::move(listener), RequestHandler([&](TcpConnection& connection) {
+                       char byte;
+                       if (connection.ReadRequest(&byte, 1).bytes == 0) return AfterRequest::kClose;
+                       count();
+                       return connection.stream().WriteAll(&byte, 1).ok() ? AfterRequest::kWaitForNext
+                                                                          : AfterRequest::kClose;
+                     }),
+                     options);
+    if (from_batch) {
+      Fiber({.scheduling_group = SchedulingGroupNamed("batch")}, [&] { ASSERT_TRUE(server.Start()); }).Join();
+    } else {
+      ASSERT_TRUE(server.Start());
+    }
+    for (int i = 0; i < 4; ++i) {
+      TcpStream client;
+      ASSERT_FALSE(client.Connect(server.local_address(), Soon()));
+      for (int request = 0; request < 3; ++request) {
+        char byte = 'x';
+        ASSERT_TRUE(client.WriteAll(&byte, 1, Soon()).ok());
+        ASSERT_TRUE(client.ReadAll(&byte, 1, Soon()).ok());
+      }
+    }
+    server.Stop(Soon());
+    EXPECT_EQ(requests, 12);
+    EXPECT_EQ(here, 12) << name;
+  };
+  expect_all_in("latency", /*from_batch=*/false, {});
+  expect_all_in("batch", /*from_batch=*/true, {});
+  const FiberAttributes in_batch{.scheduling_group = SchedulingGroupNamed("batch")};
+  expect_all_in("batch", /*from_batch=*/false, {.connection_fiber = in_batch});
+}
+
 constexpr std::size_t kStackOfConnections = 512 * 1024;  // Not the default.
 
 void ExpectTheFiberOfAConnection() {

@@ -17,6 +17,7 @@
 #include <cstdlib>
 #include <limits>
 #include <random>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -345,6 +346,35 @@ TEST_P(WaitFdTest, ANumberThatWasReadyAndClosedBehindOurBackIsAnotherDescriptor)
     EXPECT_EQ(::write(second, &one, sizeof(one)), 8);
     waiter.Join();
     EXPECT_FALSE(CloseFd(second));
+  }
+}
+
+// Each group has its own reactor, timers and workers: one that computes keeps no other waiting.
+TEST(WaitFdInNamedGroups, AGroupThatComputesDelaysNoOther) {
+  const IoRuntime runtime(fiber::NamedGroupsOf("latency:1,batch:1"));
+  for (const char* busy_name : {"latency", "batch"}) {
+    const char* const other_name = busy_name == std::string_view("batch") ? "latency" : "batch";
+    std::atomic<bool> done{false};
+    Fiber busy({.scheduling_group = SchedulingGroupNamed(busy_name)}, [&] {
+      while (!done.load(std::memory_order_relaxed)) continue;
+    });
+    Fiber({.scheduling_group = SchedulingGroupNamed(other_name)}, [&] {
+      int ends[2] = {-1, -1};
+      ASSERT_EQ(::pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
+      for (int i = 0; i < 10; ++i) {
+        EXPECT_EQ(WaitFd(ends[0], POLLIN, 1ms).error, std::errc::timed_out);
+        Fiber writer([&] { EXPECT_EQ(::write(ends[1], "x", 1), 1); });
+        EXPECT_EQ(WaitFd(ends[0], POLLIN, Soon()).events, POLLIN);
+        char byte = 0;
+        EXPECT_EQ(::read(ends[0], &byte, 1), 1);
+        writer.Join();
+        EXPECT_EQ(GetSchedulingGroupName(GetCurrentSchedulingGroupIndex()), other_name);
+      }
+      EXPECT_FALSE(CloseFd(ends[0]));
+      EXPECT_FALSE(CloseFd(ends[1]));
+    }).Join();
+    done = true;
+    busy.Join();
   }
 }
 

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 class Group {
  public:
   // --- What start_when_full.h asks for ---
-  int id() const { return 7; }
+  std::string Label() const { return "7"; }
   const GroupOptions& options() const { return options_; }
   Group& policy() { return *this; }
   bool TryPushNew(FiberEntity*, int worker) {

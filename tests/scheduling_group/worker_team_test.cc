@@ -61,6 +61,17 @@ TEST(WorkerTeam, EachWorkerHasAThreadOfItsName) {
   EXPECT_EQ(names, (std::vector<std::string>{"FiberWorker_5_0", "FiberWorker_5_1", "FiberWorker_5_2"}));
 }
 
+TEST(WorkerTeam, TheNameOfAGroupIsInThoseOfItsThreads) {
+  const SchedulingGroup named({.id = 5, .name = "batch"});
+  EXPECT_EQ(named.ThreadName("FiberWorker_5_0", "_0"), "batch_5_0");
+  EXPECT_EQ(named.Label(), "5 (batch)");
+  const SchedulingGroup verbose({.id = 12, .name = "background_indexing"});
+  EXPECT_EQ(verbose.ThreadName("FiberWorker_12_34", "_34"), "backgroun_12_34");  // 15 bytes
+  const SchedulingGroup unnamed({.id = 12});
+  EXPECT_EQ(unnamed.ThreadName("FiberWorker_12_34", "_34"), "FiberWorker_12_");
+  EXPECT_EQ(unnamed.Label(), "12");
+}
+
 #if !WEFT_ASAN && !WEFT_TSAN
 int Threads() {
   std::ifstream status("/proc/self/status");

@@ -158,6 +158,8 @@ inline const auto& AnyTimeCalls() {
       AnyTimeCall{"GetSchedulingCounts", [] { static_cast<void>(GetSchedulingCounts()); }},
       AnyTimeCall{"GetSchedulingGroupSize", [] { static_cast<void>(GetSchedulingGroupSize()); }},
       AnyTimeCall{"GetConcurrencyHint", [] { static_cast<void>(GetConcurrencyHint()); }},
+      AnyTimeCall{"GetSchedulingGroupName", [] { static_cast<void>(GetSchedulingGroupName(0)); }},
+      AnyTimeCall{"SchedulingGroupNamed", [] { static_cast<void>(SchedulingGroupNamed("any")); }},
       AnyTimeCall{"GetSchedulingGroupAssignedNode", [] { static_cast<void>(GetSchedulingGroupAssignedNode(0)); }},
       // fiber/fiber_local.h, fiber/execution_context.h
       AnyTimeCall{"FiberLocal",

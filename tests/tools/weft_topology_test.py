@@ -54,6 +54,17 @@ class Text(unittest.TestCase):
         self.assertIn("across nodes never\n", result.stdout)
         self.assertIn("\nnote: the workers are 2 islands of 4, on NUMA nodes of different sockets, ", result.stdout)
 
+    def test_named_groups_have_their_names(self):
+        result = run("--fiber_topology=numa:1 core:8 pu:1", "--fiber_groups=latency:5,batch:2@6,7,log:1:shares=batch")
+        self.assertIn(
+            "plan: 3 groups, 8 workers\n"
+            "group 0 (latency): 5 workers, node 0, CPUs 0-4\n"
+            "group 1 (batch): 2 workers, node 0, CPUs 6,7; steals from 2\n"
+            "group 2 (log): 1 worker, node 0, CPUs 5; steals from 1\n",
+            result.stdout,
+            result.stderr,
+        )
+
     def test_this_machine_has_a_plan_for_the_cpus_of_the_process(self):
         result = run()
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -71,6 +82,8 @@ class Text(unittest.TestCase):
             ("--fiber_topology=nonsense", "--fiber_topology=nonsense: must be"),
             ("--fiber_scheduling_group_size=65", "--fiber_scheduling_group_size=65: must be"),
             ("--fiber_numa_aware=perhaps", "--fiber_numa_aware=perhaps: must be"),
+            ("--fiber_groups=a:0", "--fiber_groups=a:0: must be"),
+            ("--fiber_groups=a:4000", "4000 workers for "),
             ("stray", "unknown argument stray"),
         ):
             self.refused(2, expected, flag)
@@ -217,6 +230,12 @@ class Picture(unittest.TestCase):
         self.assertGreater(min(labels), arrows[-1 - in_legend])
         style = document.getElementsByTagName("style")[0].firstChild.data
         self.assertRegex(style, r"\.box \{[^}]*paint-order: stroke;")
+
+    def test_named_groups_have_their_names(self):
+        _, document = self.draw("--fiber_topology=numa:1 core:8 pu:1", "--fiber_groups=latency:6,batch:2")
+        bands = [t.firstChild.data for t in document.getElementsByTagName("text") if t.getAttribute("class") == "band"]
+        self.assertEqual(bands, ["latency 0", "1"], "a narrow band has the number only")
+        self.assertIn("CPU 7: group 1 (batch), worker 1", document.toxml())
 
     def test_stealing_that_is_off_has_no_arrows(self):
         document = self.check(

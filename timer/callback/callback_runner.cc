@@ -69,11 +69,11 @@ enum class Refusal { kNone, kQueueFull, kNoMemory };
 void LogRefusal(Refusal refusal, const SchedulingGroup* group) noexcept {
   try {
     if (refusal == Refusal::kQueueFull) {
-      WEFT_LOG_EVERY_SECOND(WARNING, "scheduling group ", group->id(),
+      WEFT_LOG_EVERY_SECOND(WARNING, "scheduling group ", group->Label(),
                             ": timers' fibers are refused, the run queue of ", group->options().run_queue_size,
                             " is full: they are tried again in a moment; consider a larger --fiber_run_queue_size");
     } else {
-      WEFT_LOG_EVERY_SECOND(WARNING, "scheduling group ", group->id(),
+      WEFT_LOG_EVERY_SECOND(WARNING, "scheduling group ", group->Label(),
                             ": timers' fibers are refused, there is no memory for them: they are tried again in a "
                             "moment");
     }

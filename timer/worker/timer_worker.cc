@@ -76,6 +76,10 @@ WEFT_COLD TimerWorker::TimerWorker(Options options)
   by_group[group_id_].store(this, std::memory_order_release);
 }
 
+WEFT_COLD std::string TimerWorker::Label() const {
+  return options_.group != nullptr ? options_.group->Label() : std::to_string(group_id_);
+}
+
 WEFT_COLD TimerWorker::~TimerWorker() {
   if (!stopped_) Stop();
   Retire();
@@ -105,7 +109,7 @@ WEFT_COLD bool TimerWorker::Start() {
   try {
     thread_ = std::thread([this] { ThreadMain(); });
   } catch (const std::system_error& error) {
-    WEFT_LOG(ERROR, "no thread for the timers of scheduling group ", group_id_, ": ", error.what());
+    WEFT_LOG(ERROR, "no thread for the timers of scheduling group ", Label(), ": ", error.what());
     return false;
   }
   return true;
@@ -173,7 +177,7 @@ bool TimerWorker::LeaveThread() {
     scheduling_group::LeftThreads::Remove();
     return false;
   }
-  WEFT_LOG(ERROR, "TerminateRuntime: a callback blocks the timer thread of scheduling group ", group_id_, " (thread ",
+  WEFT_LOG(ERROR, "TerminateRuntime: a callback blocks the timer thread of scheduling group ", Label(), " (thread ",
            thread_id_.load(std::memory_order_relaxed), "), which is left behind: ", NameOf(*callback));
   thread_.detach();
   return true;
@@ -182,10 +186,10 @@ bool TimerWorker::LeaveThread() {
 WEFT_COLD void TimerWorker::ComplainOfStop(std::chrono::milliseconds waited) {
   const int thread_id = thread_id_.load(std::memory_order_relaxed);  // For the log.
   if (const CallbackType* type = callback_runner_.running()) {
-    WEFT_LOG(WARNING, "scheduling group ", group_id_, " cannot stop: a callback blocks its timer thread (thread ",
+    WEFT_LOG(WARNING, "scheduling group ", Label(), " cannot stop: a callback blocks its timer thread (thread ",
              thread_id, ") for ", waited.count(), " ms now: ", NameOf(*type));
   } else {
-    WEFT_LOG(WARNING, "scheduling group ", group_id_, " cannot stop: its timer thread (thread ", thread_id,
+    WEFT_LOG(WARNING, "scheduling group ", Label(), " cannot stop: its timer thread (thread ", thread_id,
              ") has not ended for ", waited.count(), " ms");
   }
 }
@@ -290,11 +294,13 @@ Tick TimerWorker::AnnounceSleep() {
 void TimerWorker::WakeUp() { set_->alarm().WakeUp(); }
 
 WEFT_COLD void TimerWorker::ThreadMain() {
-  pthread_setname_np(pthread_self(), ("TimerWorker_" + std::to_string(group_id_)).c_str());
+  const std::string name = "TimerWorker_" + std::to_string(group_id_);
+  pthread_setname_np(pthread_self(),
+                     (options_.group != nullptr ? options_.group->ThreadName(name, "_timer") : name).c_str());
   if (options_.group != nullptr && !options_.group->options().cpus.empty()) {
     const std::vector<int> cpus(options_.group->options().cpus.begin(), options_.group->options().cpus.end());
     if (const std::error_code error = numa::BindThread(cpus)) {
-      WEFT_LOG(WARNING, "the timers of scheduling group ", group_id_, " are not bound to its CPUs: ", error.message());
+      WEFT_LOG(WARNING, "the timers of scheduling group ", Label(), " are not bound to its CPUs: ", error.message());
     }
   }
   // By default the kernel may delay a time-out by 50 us to merge wake-ups; ours are few.

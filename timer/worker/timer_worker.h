@@ -35,6 +35,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <thread>
 
 #include "weft/base/deadline.h"
@@ -158,6 +159,7 @@ class TimerWorker {
   // The thread that stops it says kLeft, or the timer thread says kEnds: whoever comes first.
   enum class Life { kRuns, kEnds, kLeft };
 
+  std::string Label() const;  // of the group, for messages
   void ThreadMain();
   void JoinThread(Deadline give_up);
   bool LeaveThread();

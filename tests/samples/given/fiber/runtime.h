@@ -4,4 +4,5 @@
 // What the samples of the header of this name use: see ../../compile_samples.py.
 
 #include <gflags/gflags.h>
+void RebuildIndex();
 void Serve();
