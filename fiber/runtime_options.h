@@ -28,6 +28,7 @@ enum class NumaAware { kAuto, kOn, kOff };
 
 struct RuntimeOptions {
   // A value of cross_numa_work_stealing_ratio, its default.
+  static constexpr std::int64_t kStealByDistance = -1;
 
   // Workers wanted in all.  0: as many as there are CPUs this process may use, cut by the cgroup's CPU quota; or those
   // of `groups`.

@@ -20,8 +20,8 @@
 //        worker retries at times (worker.cc). Workers that go to sleep meanwhile give back their cached stacks.
 //   SG3  A spawner that waits for capacity is always woken: GA1 to GA3 in start_when_full.h.
 //   SG4  Work is conserved between groups: no worker sleeps while a fiber that it may steal waits in a group whose
-//        workers are all busy (RS1, RS3). Group-local fibers in its way delay a steal (kBriefly in worker.cc).
-//        Only the group's own workers take from hand-off slots (HS2).
+//        workers are all busy (RS1, RS3). A thief looks past the group-local fibers in its way. Only the group's own
+//        workers take from hand-off slots (HS2).
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_SCHEDULING_GROUP_H_
 #define WEFT_SCHEDULING_GROUP_GROUP_SCHEDULING_GROUP_H_
 

@@ -50,9 +50,10 @@
 //   HasWork(), Notify()       whether its own group has work; notifies as after a push
 //   StealNowAndThen()         a fiber of another group, at the rates of the neighbours
 //   StealFrom(group)          a fiber of that group
-//   MaySeeLess(group)         whether StealFrom() may give up before it has seen all
+//   FibersToSee(group)        how many fibers StealFrom() must have seen there to have seen all
+//   kSeenBySteal              how many it sees at least, if there are so many
 //   NothingFound()            before it announces that it sleeps
-//   Sleep(briefly)            sleeps until it is unparked, or briefly; then calls GetUp()
+//   Sleep()                   sleeps until it is unparked; then calls GetUp()
 //   TakeErrand(), Park()      takes what was sent with a claim, or nullptr; waits for the parker's token
 //   spin_policy()             a SpinPolicy; the loop asks it for naps, Spin() for the rest
 //   SearchAgainAfter(nap)     a search has failed, though there is work; nap: 0, or for how long the worker sleeps now
@@ -63,6 +64,7 @@
 #define WEFT_SCHEDULING_GROUP_IDLE_IDLE_LOOP_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 
 #include "weft/scheduling_group/idle/idle_workers.h"
@@ -203,16 +205,28 @@ typename Worker::Fiber* SearchOnce(Worker& worker, const Errand<typename Worker:
   return fiber;
 }
 
-// The last search of the partners (RS3). Sets *not_all if it may have overlooked something.
+// Steals by a worker that has announced its sleep. It searches until it has seen all fibers that were there (RS3), a
+// worker of the group idles, which then takes care of them, or the worker is claimed, and searches again.
 template <class Worker>
-typename Worker::Fiber* LastSearchOfPartners(Worker& worker, bool* not_all) {
+typename Worker::Fiber* StealBehindLocalFibers(Worker& worker, typename Worker::Group& victim) {
+  const std::size_t all = worker.FibersToSee(victim);
+  for (std::size_t seen = 0;;) {
+    if (typename Worker::Fiber* fiber = worker.StealFrom(victim)) return fiber;
+    seen += Worker::kSeenBySteal;
+    if (seen >= all || SomebodyIdles(victim)) return nullptr;
+    if (!worker.group().idle().sleepers().Contains(worker.index())) return nullptr;
+  }
+}
+
+// The last search of the partners (RS3).
+template <class Worker>
+typename Worker::Fiber* LastSearchOfPartners(Worker& worker) {
   for (typename Worker::Group* partner : worker.group().partners()) {
     if (SomebodyIdles(*partner) || !partner->HasStealable()) continue;
-    if (typename Worker::Fiber* fiber = worker.StealFrom(*partner)) {
-      RequestSteal(*partner);  // No fiber needs it (RS4). It wakes a worker that sleeps briefly because of `not_all`.
+    if (typename Worker::Fiber* fiber = StealBehindLocalFibers(worker, *partner)) {
+      RequestSteal(*partner);  // No fiber needs it (RS4).
       return fiber;
     }
-    *not_all |= worker.MaySeeLess(*partner);
   }
   return nullptr;
 }
@@ -239,12 +253,11 @@ typename Worker::Fiber* NextFiberWhenIdle(Worker& worker) {
       if (!claimed) worker.SearchAgainAfter(spin.NapAfterFailedSearch());
       continue;
     }
-    bool not_all = false;
-    if (typename Worker::Fiber* fiber = LastSearchOfPartners(worker, &not_all)) {
+    if (typename Worker::Fiber* fiber = LastSearchOfPartners(worker)) {
       ForwardErrand(worker, GetUp(worker));
       return fiber;
     }
-    errand = worker.Sleep(/*briefly=*/not_all);
+    errand = worker.Sleep();
     spin.ForgetFailedSearches();
   }
 }

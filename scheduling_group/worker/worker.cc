@@ -25,10 +25,6 @@ using Clock = std::chrono::steady_clock;
 // How often idle workers retry fibers that found no stack, if no fiber ends meanwhile.
 constexpr std::chrono::milliseconds kRetryStackEvery{10};
 
-// The longest sleep of a worker that may have overlooked stealable fibers behind group-local ones of another group
-// (RS3). Fibers made ready later wake it; those that it overlooked wait for so long at most.
-constexpr std::chrono::milliseconds kBriefly{1};
-
 // Returns the time at its end.
 Clock::time_point PauseBetweenSearches(std::chrono::nanoseconds at_least) noexcept {
   const auto until = at_least.count() != 0 ? Clock::now() + at_least : Clock::time_point::min();
@@ -103,13 +99,14 @@ class Worker::IdleSide {
   void Notify() { group().Notify(); }
   Fiber* StealNowAndThen();
   Fiber* StealFrom(Group& victim);
-  // Half, because the size is an estimate that may be too small by the number of pushes under way.
-  bool MaySeeLess(const Group& victim) const { return victim.policy().Size() > GlobalQueue::kMostTries / 2; }
+  static constexpr std::size_t kSeenBySteal = GlobalQueue::kMostTries;
+  // Half a steal more, because the size is an estimate that may be too small by the number of pushes under way.
+  std::size_t FibersToSee(const Group& victim) const { return victim.policy().Size() + kSeenBySteal / 2; }
   void NothingFound() {
     TellDrainWaiter();
     WorkerCounters::Add(counters().sleeps);
   }
-  Errand<Group> Sleep(bool briefly);
+  Errand<Group> Sleep();
   Group* TakeErrand() { return TakeErrandFrom(worker_slot_.sent_to); }
   void Park() { worker_slot_.parker.Park(); }
   SpinPolicy& spin_policy() { return worker_.spin_policy_; }
@@ -184,8 +181,7 @@ FiberEntity* Worker::IdleSide::StealNowAndThen() {
     if (neighbours.all[i].steal_every_n == 0 || idle_searches() < worker_.next_steal_search_[i]) continue;
     FiberEntity* fiber = StealFromNeighbour(i);
     if (fiber == nullptr) continue;
-    // No fiber needs this request (RS4). It wakes a worker that sleeps briefly because of MaySeeLess().
-    RequestSteal(*neighbours.all[i].group);
+    RequestSteal(*neighbours.all[i].group);  // No fiber needs it (RS4).
     return fiber;
   }
   worker_.stealing_ = false;
@@ -230,13 +226,11 @@ void Worker::IdleSide::SearchAgainAfter(std::chrono::nanoseconds nap) {
   }
 }
 
-Errand<SchedulingGroup> Worker::IdleSide::Sleep(bool briefly) {
+Errand<SchedulingGroup> Worker::IdleSide::Sleep() {
   group().CallIdleHook();
   const SliceMonitor::MonitoredWorker::Asleep asleep(&worker_.slice_);
   if (group().HasFibersWithoutStack()) {
     SleepUntilRetry();
-  } else if (briefly) {
-    (void)worker_slot_.parker.ParkUntil(Clock::now() + kBriefly);
   } else if (Reactor* poller = group().reactor(); poller != nullptr && poller->TryEnter()) {
     return SleepInPoll(poller);
   } else {

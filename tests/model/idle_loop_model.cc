@@ -111,13 +111,14 @@ class IdleSide {
   void Notify() { NotifyAfterPush(group_); }
   Item* StealNowAndThen() { return nullptr; }  // The rate never comes.
   Item* StealFrom(Group& victim) { return victim.Pop(/*steal=*/true); }
-  bool MaySeeLess(const Group&) const { return false; }
+  static constexpr std::size_t kSeenBySteal = kItems;
+  std::size_t FibersToSee(const Group&) const { return kItems; }
   void NothingFound() {}
   Group* TakeErrand() { return group_.TakeErrand(index_); }
   void Park() { group_.parker(index_).Park(); }
   SpinPolicy& spin_policy() { return spin_policy_; }
   void SearchAgainAfter(std::chrono::nanoseconds) { model::SpinHint(); }
-  Errand<Group> Sleep(bool) {
+  Errand<Group> Sleep() {
     Park();
     return GetUp(*this);
   }

@@ -4,8 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
+#include <functional>
+#include <utility>
 
+#include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/idle/idle_loop.h"
+#include "weft/scheduling_group/idle/idle_workers.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -141,6 +146,57 @@ TEST_F(SpinPolicyTest, AWorkerNapsAfterSoManySearchesThatSawWorkInVain) {
   for (std::uint32_t i = 1; i < SpinPolicy::kSearchesBeforeNap; ++i) (void)policy_.NapAfterFailedSearch();
   policy_.ForgetFailedSearches();
   EXPECT_EQ(policy_.NapAfterFailedSearch(), 0ns);
+}
+
+// A worker that has announced its sleep, beside a group whose fibers are all local.
+struct LocalsOnly {
+  struct Group {
+    IdleWorkers& idle() { return idle_workers; }
+    IdleWorkers idle_workers;
+  };
+  struct Worker {
+    using Group = LocalsOnly::Group;
+    using Fiber = FiberEntity;
+    static constexpr std::size_t kSeenBySteal = 64;
+    Worker(Group* own, std::function<void(int)> on_steal) : own_group(*own), on_steal(std::move(on_steal)) {
+      own_group.idle().PrepareSleep(index());
+    }
+    Group& group() { return own_group; }
+    unsigned index() const { return 1; }
+    std::size_t FibersToSee(const Group&) const { return 200; }
+    Fiber* StealFrom(Group&) {
+      on_steal(++steals);
+      return nullptr;
+    }
+    Group& own_group;
+    const std::function<void(int)> on_steal;
+    int steals = 0;
+  };
+  Group own, victim;
+};
+
+TEST(StealBehindLocalFibers, SearchesUntilItHasSeenAll) {
+  LocalsOnly groups;
+  LocalsOnly::Worker worker(&groups.own, [](int) {});
+  EXPECT_EQ(StealBehindLocalFibers(worker, groups.victim), nullptr);
+  EXPECT_EQ(worker.steals, 4);
+}
+
+// Else what it was claimed for would wait for the length of the search.
+TEST(StealBehindLocalFibers, StopsWhenTheWorkerIsClaimed) {
+  LocalsOnly groups;
+  LocalsOnly::Worker worker(&groups.own,
+                            [&](int steal) { EXPECT_TRUE(steal != 2 || groups.own.idle().ClaimSleeper() == 1); });
+  EXPECT_EQ(StealBehindLocalFibers(worker, groups.victim), nullptr);
+  EXPECT_EQ(worker.steals, 2);
+}
+
+TEST(StealBehindLocalFibers, LeavesThemToAWorkerOfTheirGroupThatIdles) {
+  LocalsOnly groups;
+  LocalsOnly::Worker worker(&groups.own,
+                            [&](int steal) { EXPECT_TRUE(steal != 3 || groups.victim.idle().TryStartSpinning()); });
+  EXPECT_EQ(StealBehindLocalFibers(worker, groups.victim), nullptr);
+  EXPECT_EQ(worker.steals, 3);
 }
 
 }  // namespace

@@ -68,10 +68,12 @@ class Groups {
 
   bool Drain() { return WaitUntilNoFibers(std::chrono::seconds(60)); }
 
+  void WaitUntilSleeps(std::size_t index) {
+    const SchedulingGroup& group = *groups_[index];
+    while (group.idle_workers().sleepers().Count() != group.size()) std::this_thread::yield();
+  }
   void WaitUntilAllSleep() {
-    for (const auto& group : groups_) {
-      while (group->idle_workers().sleepers().Count() != group->size()) std::this_thread::yield();
-    }
+    for (std::size_t i = 0; i < groups_.size(); ++i) WaitUntilSleeps(i);
   }
 
  private:
@@ -169,6 +171,21 @@ TEST(StealRequest, AFiberBehindManyGroupLocalOnesIsRunByTheNeighbour) {
     for (int i = 0; i < 500; ++i) StartIn(groups[0], [] {}, {.group_local = true});
     StartIn(groups[0], [&] { ran = true; });
     ASSERT_TRUE(SpinUntil([&] { return ran.load(); })) << "round " << round;
+  }
+}
+
+// It looked past 64 of them, slept for a millisecond, looked past the next 64, and so on.
+TEST(StealRequest, AThiefLooksPastAnyNumberOfGroupLocalFibers) {
+  Groups groups({1, 1});
+  for (int round = 0; round < 5; ++round) {
+    Blocker blocker(groups[0]);
+    for (int i = 0; i < 1'000; ++i) StartIn(groups[0], [] {}, {.group_local = true});
+    groups.WaitUntilSleeps(1);
+    const std::uint64_t before = groups[1].counters(0).sleeps;
+    std::atomic<bool> ran{false};
+    StartIn(groups[0], [&] { ran = true; });
+    ASSERT_TRUE(SpinUntil([&] { return ran.load(); }));
+    EXPECT_LE(groups[1].counters(0).sleeps - before, 3u);
   }
 }
 
