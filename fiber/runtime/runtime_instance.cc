@@ -126,7 +126,7 @@ void RuntimeInstance::IntroduceNeighbours(const RuntimeOptions& options) {
                             .steal_every_n = static_cast<unsigned>(every_n),
                             .distance = neighbour.distance});
     }
-    groups_[i]->SetNeighbours(std::move(neighbours));
+    groups_[i]->SetNeighbours(neighbours);
   }
 }
 

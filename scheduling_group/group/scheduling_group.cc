@@ -157,7 +157,7 @@ WEFT_COLD SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& o
     : policy(MakeDispatch(options)),
       worker_slots(options.workers, options.node),
       ready_waits(options.workers, options.node, options.max_ready_wait, *options.clock),
-      neighbours(options.workers),
+      neighbours(options.workers, options.node),
       stacks(StackPoolOptions(options, group), options.record_stack_every) {}
 
 WEFT_COLD SchedulingGroup::SchedulingGroup(const Options& options)
@@ -219,6 +219,8 @@ WEFT_COLD std::vector<std::span<const std::byte>> SchedulingGroup::Memory() cons
   memory.push_back(std::as_bytes(std::span(this, 1)));
   memory.push_back(std::as_bytes(parts_->worker_slots.objects()));
   memory.push_back(std::as_bytes(parts_->ready_waits.recorders().objects()));
+  const auto of_neighbours = neighbours().Memory();
+  memory.insert(memory.end(), of_neighbours.begin(), of_neighbours.end());
   return memory;
 }
 

@@ -161,7 +161,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   void WakeToPoll() { (void)WakeSleeper(*this); }
 
   // Nearest first. Once after construction or Reopen(), before the workers start.
-  void SetNeighbours(std::vector<Neighbour> neighbours) { parts_->neighbours.Publish(std::move(neighbours)); }
+  void SetNeighbours(const std::vector<Neighbour>& neighbours) { parts_->neighbours.Publish(neighbours); }
 
   // Any thread. Gives memory of free stacks and ended fibers back to the OS. Returns 0 when nothing is left to trim.
   std::size_t TrimIdleMemory();
@@ -209,7 +209,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   const NeighbourList& neighbours() const { return parts_->neighbours.Get(); }
   static IdleGroups& idle_groups() noexcept { return all_idle_groups_; }
   int slot() const noexcept { return slot_.Get(); }
-  const std::vector<SchedulingGroup*>& partners() const { return neighbours().partners; }
+  std::span<SchedulingGroup* const> partners() const { return neighbours().partners; }
   const IdleGroups::Mask& partner_mask() const { return neighbours().partner_mask; }
   base::Atomic<bool>& steal_requested() noexcept { return steal_requested_; }
   bool HasStealable() const { return policy().HasStealable(); }

@@ -71,12 +71,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <utility>
+#include <new>
+#include <span>
 #include <vector>
 
 #include "weft/base/report/check.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/cpu.h"
+#include "weft/numa/memory/node_memory.h"
 #include "weft/scheduling_group/idle/idle_workers.h"
 
 namespace weft::scheduling_group {
@@ -210,9 +212,10 @@ struct alignas(base::kCacheLineSize) StealCounters {
 
 inline constexpr int kSameNodeDistance = 10;  // as in the ACPI table
 
-// A Group has slot(), its place in IdleGroups.
+// A Group has slot(), its place in IdleGroups. The list lies on its group's node: its workers read it at each search,
+// and a push reads the mask.
 template <class Group>
-class NeighbourList {
+class NeighbourList : public numa::NodeAllocated {
  public:
   struct Neighbour {
     Group* group;
@@ -222,17 +225,30 @@ class NeighbourList {
     bool operator==(const Neighbour&) const = default;
   };
 
-  NeighbourList(std::vector<Neighbour> neighbours, unsigned workers)
-      : all(std::move(neighbours)), counters_(new StealCounters[all.size() * workers]) {
+  // Of a group with so many workers.
+  NeighbourList(std::span<const Neighbour> neighbours, unsigned workers, int node) {
+    if (neighbours.empty()) return;
+    neighbours_ = numa::NodeArray<Neighbour>(neighbours.size(), node);
+    partners_ = numa::NodeArray<Group*>(neighbours.size(), node);
+    counters_ = numa::NodeArray<StealCounters>(neighbours.size() * workers, node);
+    std::copy(neighbours.begin(), neighbours.end(), neighbours_.objects().begin());
+    all = neighbours_.objects();
+    std::size_t count = 0;
     for (const Neighbour& neighbour : all) {
       if (neighbour.steal_every_n == 0 || neighbour.group->slot() == IdleGroups::kNoSlot) continue;
-      partners.push_back(neighbour.group);
+      partners_[count++] = neighbour.group;
       partner_mask.Add(neighbour.group->slot());
     }
+    partners = partners_.objects().first(count);
   }
 
   StealCounters& counters(unsigned worker, std::size_t neighbour) const {
     return counters_[worker * all.size() + neighbour];
+  }
+  // For reports and tests.
+  std::vector<std::span<const std::byte>> Memory() const {
+    return {std::as_bytes(std::span(this, 1)), std::as_bytes(all), std::as_bytes(partners),
+            std::as_bytes(counters_.objects())};
   }
   bool MayStealFrom(const Group& group) const noexcept {
     for (const Neighbour& neighbour : all) {
@@ -241,12 +257,14 @@ class NeighbourList {
     return false;
   }
 
-  const std::vector<Neighbour> all;
-  std::vector<Group*> partners;
+  std::span<const Neighbour> all;
+  std::span<Group* const> partners;
   IdleGroups::Mask partner_mask;
 
  private:
-  const std::unique_ptr<StealCounters[]> counters_;
+  numa::NodeArray<Neighbour> neighbours_;
+  numa::NodeArray<Group*> partners_;
+  numa::NodeArray<StealCounters> counters_;
 };
 
 // A group's present list.
@@ -255,20 +273,22 @@ class Neighbours {
  public:
   using List = NeighbourList<Group>;
 
-  explicit Neighbours(unsigned workers) : workers_(workers), none_({}, workers) {}
+  // node: of the group.
+  Neighbours(unsigned workers, int node) : workers_(workers), node_(node), none_({}, workers, node) {}
 
   // Any thread. acquire: the list. Pairs with the release in Publish().
   const List& Get() const noexcept { return *list_.load(std::memory_order_acquire); }
 
   // Once.
-  void Publish(std::vector<typename List::Neighbour> neighbours) {
+  void Publish(std::span<const typename List::Neighbour> neighbours) {
     WEFT_CHECK(published_ == nullptr, "SchedulingGroup::SetNeighbours: once");
-    published_ = std::make_unique<const List>(std::move(neighbours), workers_);
+    published_.reset(new (numa::OnNode{node_}) List(neighbours, workers_, node_));
     list_.store(published_.get(), std::memory_order_release);  // Pairs with the acquire in Get().
   }
 
  private:
   const unsigned workers_;
+  const int node_;
   const List none_;
   std::unique_ptr<const List> published_;
   std::atomic<const List*> list_{&none_};

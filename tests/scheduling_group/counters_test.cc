@@ -5,8 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -144,6 +147,25 @@ TEST(StealCounts, WhatIsStolenInWasStolenOut) {
   EXPECT_EQ(finished, begun);
   // A group is stolen from as long as a later one runs.
   while (!groups.empty()) groups.pop_back();
+}
+
+// They lay on the node of the thread that started the runtime. (tests/guest/memory_test.cc looks at the pages.)
+TEST(GroupMemory, HoldsTheNeighbourListAndTheStealCounters) {
+  SchedulingGroup group({.id = 0, .workers = 2, .run_queue_size = 64});
+  SchedulingGroup other({.id = 1, .workers = 1, .run_queue_size = 64});
+  group.SetNeighbours({{.group = &other, .steal_every_n = 16}});
+  const auto holds = [pieces = group.Memory()](const auto& object) {
+    const auto bytes = std::as_bytes(std::span(&object, 1));
+    return std::any_of(pieces.begin(), pieces.end(), [&](std::span<const std::byte> piece) {
+      return piece.data() <= bytes.data() && bytes.data() + bytes.size() <= piece.data() + piece.size();
+    });
+  };
+  const SchedulingGroup::NeighbourList& list = group.neighbours();
+  EXPECT_TRUE(holds(list.partner_mask));
+  EXPECT_TRUE(holds(list.all[0]));
+  EXPECT_TRUE(holds(list.partners[0]));
+  EXPECT_TRUE(holds(list.counters(0, 0)));
+  EXPECT_TRUE(holds(list.counters(1, 0)));
 }
 
 }  // namespace

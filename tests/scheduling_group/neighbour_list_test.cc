@@ -24,13 +24,14 @@ class NeighbourListTest : public ::testing::Test {
   Group far_{200};
   Group never_{2};
   Group without_slot_{IdleGroups::kNoSlot};
-  const List list_{{{&near_, 16}, {&never_, 0}, {&without_slot_, 4}, {&far_, 64, 21}}, 2};
+  const std::vector<List::Neighbour> neighbours_{{&near_, 16}, {&never_, 0}, {&without_slot_, 4}, {&far_, 64, 21}};
+  const List list_{neighbours_, /*workers=*/2, /*node=*/-1};
   IdleGroups idle_;
 };
 
 TEST_F(NeighbourListTest, PartnersAreThoseThatItStealsFromAndThatHaveASlotNearestFirst) {
-  EXPECT_EQ(list_.partners, (std::vector<Group*>{&near_, &far_}));
-  EXPECT_EQ(list_.all.size(), 4u);
+  EXPECT_EQ(std::vector<Group*>(list_.partners.begin(), list_.partners.end()), (std::vector<Group*>{&near_, &far_}));
+  EXPECT_EQ(std::vector<List::Neighbour>(list_.all.begin(), list_.all.end()), neighbours_);
 }
 
 TEST_F(NeighbourListTest, TheMaskIsOfThePartners) {
@@ -67,11 +68,11 @@ TEST_F(NeighbourListTest, EachWorkerHasACounterForEachNeighbour) {
 
 // NL2
 TEST_F(NeighbourListTest, AGroupHasNoNeighboursUntilTheListIsPublished) {
-  Neighbours<Group> neighbours(2);
+  Neighbours<Group> neighbours(2, /*node=*/-1);
   EXPECT_TRUE(neighbours.Get().all.empty());
   EXPECT_TRUE(neighbours.Get().partner_mask.Empty());
-  neighbours.Publish({{&near_, 16}});
-  EXPECT_EQ(neighbours.Get().all, (std::vector<List::Neighbour>{{&near_, 16}}));
+  neighbours.Publish(neighbours_);
+  EXPECT_EQ(neighbours.Get().all.size(), neighbours_.size());
   EXPECT_DEATH(neighbours.Publish({}), "SetNeighbours: once");
 }
 

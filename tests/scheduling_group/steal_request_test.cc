@@ -53,7 +53,7 @@ class Groups {
       for (const auto& other : groups_) {
         if (other != group) neighbours.push_back({other.get(), stealing.every_n, stealing.distance});
       }
-      group->SetNeighbours(std::move(neighbours));
+      group->SetNeighbours(neighbours);
       teams_.push_back(std::make_unique<WorkerTeam>(group.get()));
     }
     for (const auto& team : teams_) EXPECT_TRUE(team->Start());

@@ -33,9 +33,9 @@ inline constexpr std::chrono::seconds kPatientStart{60};
 class WorkerGroup {
  public:
   explicit WorkerGroup(const scheduling_group::SchedulingGroup::Options& options,
-                       std::vector<scheduling_group::SchedulingGroup::Neighbour> neighbours = {})
+                       const std::vector<scheduling_group::SchedulingGroup::Neighbour>& neighbours = {})
       : group_(UnderTest(options)), team_(&group_) {
-    group_.SetNeighbours(std::move(neighbours));
+    group_.SetNeighbours(neighbours);
     if (!team_.Start()) ADD_FAILURE() << "no threads for the workers";
   }
   explicit WorkerGroup(unsigned workers, std::size_t run_queue_size = 1024)
