@@ -15,6 +15,7 @@
 //   Channel                                      Put(int), Take() -> int; when kHasChannel
 //   TakeFromEither(Channel&, Channel&) -> int    if it has a select
 //   Scope, StartTask(f), StartAsync(f)           as FiberScope, FiberTask and Async; if it has a Scope
+//   GroupCount(), SpawnIn(group, f)              if its workers are divided into groups
 //   TimerId, SetTimer(at, f), CancelTimer(id)    when kHasTimers
 //   DescribeGuards()                             a remark on its stacks
 #ifndef WEFT_BENCH_WORKLOAD_ALL_WORKLOADS_H_
@@ -27,6 +28,7 @@
 #include "weft/bench/workload/lopsided.h"
 #include "weft/bench/workload/memory.h"
 #include "weft/bench/workload/mutex.h"
+#include "weft/bench/workload/pairs.h"
 #include "weft/bench/workload/pingpong.h"
 #include "weft/bench/workload/select.h"
 #include "weft/bench/workload/skynet.h"
@@ -58,6 +60,11 @@ RuntimeUnderTest Describe() {
     table.push_back({"pingpong_semaphore", "pingpong", RunPingPongSemaphore<Runtime>, 5, 60});
   }
   table.push_back({"pingpong_cv", "pingpong", RunPingPongConditionVariable<Runtime>, 5, 60});
+  if constexpr (requires { &Runtime::GroupCount; }) {
+    table.push_back({"pairs_1", "pairs_1", RunPairs<Runtime, 1>, 5, 60});
+    table.push_back({"pairs", "pairs", RunPairs<Runtime, 16>, 5, 60});
+    table.push_back({"pairs_256", "pairs_256", RunPairs<Runtime, 256>, 5, 60});
+  }
   table.push_back({"mutex", "mutex", RunMutex<Runtime>, 5, 60});
   table.push_back({"mutex_yield", "mutex_yield", RunMutexYield<Runtime>, 5, 60});
   if constexpr (Runtime::kStartsFromThreads) {

@@ -93,6 +93,16 @@ struct WeftRuntime {
     return StartFiberDetached(std::forward<F>(f));
   }
 
+  static int GroupCount() { return static_cast<int>(GetSchedulingGroupCount()); }
+
+  // In the group, but as a fiber of it starts another one: free to leave it (FiberAttributes::scheduling_group).
+  template <class F>
+  static void SpawnIn(int group, F f) {
+    auto starter = [f] { Require(Spawn(f), "a fiber can be started from a fiber"); };
+    const FiberAttributes there{.scheduling_group = static_cast<std::size_t>(group), .scheduling_group_local = true};
+    Require(StartFiberDetached(there, starter), "a fiber can be started in a group");
+  }
+
   template <class F>
   static void RunInside(F&& f) {
     FiberLatch done(1);
