@@ -105,7 +105,7 @@ void RefuseOutsiders(bool refuse) {
 // --- Plan ---
 
 SchedulingGroup* FindAnyGroup(const char* caller) {
-  SchedulingGroup* const group = scheduling_group::NextGroup();
+  SchedulingGroup* const group = scheduling_group::NearestGroup();
   if (WEFT_UNLIKELY(group == nullptr)) CheckMayRefuse(caller);
   return group;
 }
@@ -139,7 +139,8 @@ SchedulingGroup* FindGroup(const char* caller, std::size_t wanted) {
     CheckMayRefuse(caller);
     return nullptr;
   }
-  if (wanted == kNearestSchedulingGroup || wanted == kUnspecifiedSchedulingGroup) return scheduling_group::NextGroup();
+  if (wanted == kNearestSchedulingGroup) return scheduling_group::NearestGroup();
+  if (wanted == kUnspecifiedSchedulingGroup) return scheduling_group::NextGroup();
   if (wanted >= scheduling_group::kNamedGroups) return FindNamed(caller, groups, current, wanted);
   WEFT_CHECK(wanted < groups.size(), caller, ": there is no scheduling group ", wanted, ", only 0 to ",
              groups.size() - 1);

@@ -85,7 +85,7 @@ void AllowStarts();
 // Starts by plain threads are refused from now on, or no more (runtime_instance.cc).
 void RefuseOutsiders(bool refuse);
 
-// For a plain thread, which is near to none. nullptr: no runtime runs, and the start is refused (ST4).
+// For a plain thread: one of its node. nullptr: no runtime runs, and the start is refused (ST4).
 scheduling_group::SchedulingGroup* FindAnyGroup(const char* caller);
 
 // `worker`: CurrentWorker(); nullptr: the caller is in a ReadSection. Returns nullptr: refused.

@@ -64,6 +64,11 @@ void RunWhereTheFirstThreadOf(pid_t process) noexcept {
 
 int CurrentCpu() { return sched_getcpu(); }
 
+int CurrentNode() {
+  unsigned node = 0;
+  return ::getcpu(nullptr, &node) == 0 ? static_cast<int>(node) : -1;
+}
+
 std::vector<int> ThreadCpus() {
   std::vector<int> cpus;
   // The kernel refuses a set smaller than its own number of possible CPUs: try larger ones.

@@ -29,6 +29,8 @@ std::vector<int> ThreadCpus();
 
 // The CPU that the calling thread runs on just now; -1 if the kernel does not say.
 int CurrentCpu();
+// The NUMA node of that CPU; -1 likewise.
+int CurrentNode();
 
 // Whether the kernel has more than one NUMA node.
 bool HasSeveralNodes();

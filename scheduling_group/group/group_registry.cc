@@ -12,9 +12,11 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 
 #include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
+#include "weft/numa/memory/affinity.h"
 #include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/worker/current_worker.h"
@@ -33,12 +35,62 @@ struct Range {
 };
 constinit std::array<Range, kMaxGroups> peers{};  // of each group, by index (GR3)
 constinit std::atomic<bool> runtime_has_run{false};
+// Those of the first name by node, if they are on several. As all_groups.
+struct NodeGroups {
+  int node = -1;
+  std::size_t begin = 0;  // in groups_by_node
+  std::size_t count = 0;
+};
+constexpr std::size_t kMaxNodes = 64;  // With more, the nearest groups are those of all nodes.
+constinit std::array<SchedulingGroup*, kMaxGroups> groups_by_node{};
+constinit std::array<NodeGroups, kMaxNodes> nodes{};
+constinit std::size_t node_count = 0;
 // Each thread goes round by itself, so that nothing is shared.
 constinit thread_local std::size_t next_group_ordinal = 0;
 
 WEFT_TLS_ACCESSOR std::size_t NextOrdinal() noexcept {
   base::OpaqueBarrier();
   return next_group_ordinal++;
+}
+
+// Of a thread. The kernel is asked at each kAskNodeEvery-th call only: the answer takes part of the time of a start. A
+// thread that has changed its node starts at most so many fibers on its former one.
+constexpr unsigned kAskNodeEvery = 16;
+constinit thread_local int node_of_thread = -1;
+constinit thread_local unsigned calls_until_asked = 0;
+
+WEFT_TLS_ACCESSOR int NodeOfThread() noexcept {
+  base::OpaqueBarrier();
+  if (calls_until_asked-- == 0) {
+    node_of_thread = numa::CurrentNode();
+    calls_until_asked = kAskNodeEvery - 1;
+  }
+  return node_of_thread;
+}
+
+void SortByNode(std::span<SchedulingGroup* const> groups) noexcept {
+  std::copy(groups.begin(), groups.end(), groups_by_node.begin());
+  const auto end = groups_by_node.begin() + static_cast<std::ptrdiff_t>(groups.size());
+  std::sort(groups_by_node.begin(), end, [](const SchedulingGroup* a, const SchedulingGroup* b) {
+    return a->node() != b->node() ? a->node() < b->node() : a->id() < b->id();
+  });
+  node_count = 0;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const int node = groups_by_node[i]->node();
+    if (node_count == 0 || nodes[node_count - 1].node != node) {
+      if (node_count == kMaxNodes) {
+        node_count = 0;
+        return;
+      }
+      nodes[node_count++] = {.node = node, .begin = i};
+    }
+    ++nodes[node_count - 1].count;
+  }
+}
+
+SchedulingGroup* InTurn(std::span<SchedulingGroup* const> groups) noexcept {
+  if (groups.size() <= 1) return groups.empty() ? nullptr : groups[0];
+  return groups[NextOrdinal() % groups.size()];
 }
 
 // relaxed: set while the process has one thread.
@@ -56,17 +108,19 @@ SchedulingGroup* CurrentGroup() noexcept {
 }
 
 SchedulingGroup* NearestGroup() noexcept {
-  SchedulingGroup* current = CurrentGroup();
-  return current != nullptr ? current : NextGroup();
+  if (SchedulingGroup* const current = CurrentGroup()) return current;
+  const std::span<SchedulingGroup* const> all = PeersOf(nullptr);
+  if (all.empty() || node_count <= 1) return InTurn(all);
+  const int here = NodeOfThread();
+  for (const NodeGroups& node : std::span(nodes).first(node_count)) {
+    if (node.node == here) return InTurn(std::span(groups_by_node).subspan(node.begin, node.count));
+  }
+  return InTurn(all);
 }
 
 SchedulingGroup* NextGroup() noexcept { return NextPeerOf(CurrentGroup()); }
 
-SchedulingGroup* NextPeerOf(const SchedulingGroup* group) noexcept {
-  const std::span<SchedulingGroup* const> groups = PeersOf(group);
-  if (groups.size() <= 1) return groups.empty() ? nullptr : groups[0];
-  return groups[NextOrdinal() % groups.size()];
-}
+SchedulingGroup* NextPeerOf(const SchedulingGroup* group) noexcept { return InTurn(PeersOf(group)); }
 
 std::span<SchedulingGroup* const> AllGroups() noexcept {
   // acquire: pairs with the release in SetGroups().
@@ -108,6 +162,7 @@ void SetGroups(const std::vector<SchedulingGroup*>& groups) noexcept {
     const Range range{.begin = static_cast<std::uint16_t>(begin), .end = static_cast<std::uint16_t>(end)};
     std::fill_n(&peers[begin], end - begin, range);
   }
+  SortByNode(std::span(all_groups).subspan(peers[0].begin, peers[0].end - peers[0].begin));
   runtime_has_run.store(true, std::memory_order_relaxed);
   group_count.store(groups.size(), std::memory_order_release);  // Pairs with the acquire in AllGroups().
 }

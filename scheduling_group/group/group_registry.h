@@ -32,7 +32,8 @@ inline constexpr std::size_t kMaxGroups = 1024;
 // The group of the calling worker; nullptr outside of workers.
 SchedulingGroup* CurrentGroup() noexcept;
 
-// The group of the calling worker; other threads get one after the other; nullptr when no runtime runs.
+// The group of the calling worker; other threads get those of the NUMA node on which they run, one after the other, or
+// of all nodes if theirs has none; nullptr when no runtime runs.
 SchedulingGroup* NearestGroup() noexcept;
 
 // One after the other of the caller's name, for every caller; nullptr when no runtime runs.

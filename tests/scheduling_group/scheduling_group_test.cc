@@ -7,9 +7,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <latch>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -607,6 +609,29 @@ TEST(Pinning, ARefusalIsAWarningThatNamesTheCpuAndTheReason) {
   EXPECT_EQ(lines,
             "FiberWorker_7_0: the kernel refuses to bind it to CPU 65535: Invalid argument; it may run where the "
             "process may\n");
+}
+
+// They went round the groups of all nodes.
+TEST(GroupRegistry, TheNearestGroupsOfAThreadAreThoseOfItsNode) {
+  std::map<const SchedulingGroup*, int> nearest, next;
+  int here = -1;
+  std::thread([&] {
+    ASSERT_FALSE(numa::BindThread(std::array{numa::CurrentCpu()}));
+    here = numa::CurrentNode();
+    SchedulingGroup far({.id = 0, .run_queue_size = 64, .node = here + 1});
+    SchedulingGroup near({.id = 1, .run_queue_size = 64, .node = here});
+    SchedulingGroup farther({.id = 2, .run_queue_size = 64, .node = here + 2});
+    SchedulingGroup nearer({.id = 3, .run_queue_size = 64, .node = here});
+    SetGroups({&far, &near, &farther, &nearer});
+    for (int i = 0; i < 100; ++i) ++nearest[NearestGroup()];
+    for (int i = 0; i < 100; ++i) ++next[NextGroup()];
+    SetGroups({&far, &farther});  // None on its node.
+    for (int i = 0; i < 100; ++i) ++nearest[NearestGroup()];
+    SetGroups({});
+    EXPECT_EQ(NearestGroup(), nullptr);
+    EXPECT_EQ(nearest, (std::map<const SchedulingGroup*, int>{{&near, 50}, {&nearer, 50}, {&far, 50}, {&farther, 50}}));
+    EXPECT_EQ(next, (std::map<const SchedulingGroup*, int>{{&near, 25}, {&nearer, 25}, {&far, 25}, {&farther, 25}}));
+  }).join();
 }
 
 }  // namespace
