@@ -16,7 +16,7 @@
 set -eu
 
 build_packages="g++ cmake ninja-build ccache pkg-config libboost1.81-dev libboost-context1.81-dev libhwloc-dev libgflags-dev
-  libgoogle-glog-dev"
+  libgoogle-glog-dev libdw-dev"
 demo_packages="libboost-json1.81-dev libprotobuf-dev protobuf-compiler wrk"
 user_packages="git libgtest-dev libssl-dev libnghttp2-dev zlib1g-dev python3"
 example_packages="libuv1-dev libgrpc++-dev protobuf-compiler-grpc"

@@ -32,7 +32,7 @@ import subprocess
 import sys
 import tempfile
 
-LAYERS = ("base", "numa", "context", "scheduling_group", "timer", "sync", "fiber", "io", "net", "interop")
+LAYERS = ("base", "numa", "context", "scheduling_group", "timer", "sync", "fiber", "io", "net", "observe", "interop")
 BEGINS_A_DECLARATION = re.compile(r"(class|struct|template|namespace|TEST|int main|((const|WEFT_\w+) )?[\w:]+(<[\w:]*>)?[&*]? \w+\(.*\) \{ *(//.*)?$)")
 PART_OF_A_PROGRAM = re.compile(r"// \w+\.(cc|h)( goes on)?")
 ELLIPSIS = re.compile(r"(^\s*|[{};)] )\.\.\.(?=\s*($|\}|//))")
