@@ -3,9 +3,7 @@
 //
 // DumpFibersOnSignal(): `kill -USR2 <pid>` makes the process write a dump of its fibers to stderr.
 // Sample:
-//   int main() {
-//     if (!weft::DumpFibersOnSignal(SIGUSR2)) return 1;   // the log says why
-//     ...
+//   if (!weft::DumpFibersOnSignal(SIGUSR2)) return 1;   // the log says why
 //
 // The handler only wakes a thread of its own, which makes the dump (dump_fibers.h): nothing is done on the stack that
 // the signal interrupts, and a worker goes on at once. Signals that come while a dump is being written make one more.

@@ -12,8 +12,8 @@
 // where Weft was built without its headers, there are no frames, and why_not() says so.
 //
 // Cost: 10 ms and more for each unwinder (it reads the list of mappings, and the files when they are needed), some 20
-// us for a stack (stack_table.h makes this rare), some 10 us for a name. One thread at a time; each unwinder has its own
-// state.
+// us for a stack (stack_table.h makes this rare), some 10 us for a name. One thread at a time; each unwinder has its
+// own state.
 // Rejected: libunwind (the tables of a copy need accessors that its headers do not show, and it knows no names of
 // functions that are not exported); frame pointers (programs are compiled without).
 #ifndef WEFT_OBSERVE_DUMP_STACK_UNWINDER_H_

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <functional>
 #include <limits>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -29,6 +31,9 @@
 #include "weft/io/fiber_blocking.h"
 #include "weft/io/wait_fd.h"
 #include "weft/net/resolver.h"
+#include "weft/observe/dump/fiber_filter.h"
+#include "weft/observe/dump/fiber_report.h"
+#include "weft/observe/dump/stack_table.h"
 #include "weft/observe/dump/stack_unwinder.h"
 #include "weft/sync/fiber_barrier.h"
 #include "weft/sync/fiber_channel.h"
@@ -155,11 +160,48 @@ TEST_P(DumpFibersTest, AMutexNamesItsOwner) {
 // A thread owns it.
 TEST_P(DumpFibersTest, AnOwnerThatIsNoFiberIsLeftOut) {
   FiberMutex mutex;
-  mutex.lock();
+  FiberEvent locked;
+  FiberEvent may_unlock;
+  Fiber other = Named("other", [&] { may_unlock.Wait(); });
+  static_cast<void>(DumpUntil("name=other", ", parked: event"));
+  std::thread owner([&] {
+    const std::scoped_lock lock(mutex);
+    locked.Set();
+    may_unlock.Wait();
+  });
+  locked.Wait();
   Fiber waiter = Named("waiter", [&] { const std::scoped_lock lock(mutex); });
-  static_cast<void>(DumpUntil("name=waiter", ", parked: mutex " + AddressOf(&mutex) + ", for"));
-  mutex.unlock();
+  const std::string waiting = DumpUntil("name=waiter", ", parked: mutex " + AddressOf(&mutex));
+  EXPECT_TRUE(Has(waiting, AddressOf(&mutex) + ", for ")) << waiting;
+  may_unlock.Set();
+  owner.join();
   waiter.Join();
+  other.Join();
+}
+
+TEST(FiberReport, AnOwnersAddressInNoFibersStackIsNobodys) {
+  const std::array<char, 64> memory{};
+  FiberRecord waiter;
+  waiter.id = 1;
+  waiter.phase = scheduling_group::FiberPhase::kParked;
+  waiter.is_parked = true;
+  waiter.reason = scheduling_group::WaitReason(scheduling_group::WaitKind::kMutex, nullptr);
+  waiter.owner_address = reinterpret_cast<std::uintptr_t>(memory.data());
+  FiberRecord above;
+  above.id = 2;
+  above.entity = 1;
+  above.stack_top = reinterpret_cast<std::uintptr_t>(memory.data() + memory.size());
+  const DumpOptions options{.stacks = false};
+  std::string error;
+  const std::optional<FiberFilter> all = FiberFilter::Parse("", &error);
+  StackUnwinder unwinder(/*wanted=*/false);
+  const StackTable stacks(&unwinder, 1);
+  FiberReport report(options, *all, &unwinder, stacks);
+  report.Add(waiter);
+  report.Add(above);
+  std::ostringstream out;
+  report.Write(out);
+  EXPECT_TRUE(Has(out.str(), ", parked: mutex, for ")) << out.str();
 }
 
 TEST_P(DumpFibersTest, AJoinNamesTheFiberJoinedAndAScopeItself) {
