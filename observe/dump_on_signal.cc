@@ -13,7 +13,8 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
-#include <iostream>
+#include <sstream>
+#include <string_view>
 #include <thread>
 
 #include "weft/base/report/log.h"
@@ -36,11 +37,23 @@ void OnSignal(int /*signal*/) {
   errno = saved_errno;
 }
 
+// Not by std::cerr: <iostream> brings a static object that is destroyed while threads may still use it.
+void WriteToStderr(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return;  // There is nobody to tell.
+    if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
 void DumpWhenWoken(const DumpOptions& options) {
   ::pthread_setname_np(::pthread_self(), "FiberDump");
   for (;;) {
     std::uint64_t count = 0;
-    if (::read(wake_fd, &count, sizeof(count)) == sizeof(count)) static_cast<void>(DumpFibers(std::cerr, options));
+    if (::read(wake_fd, &count, sizeof(count)) != sizeof(count)) continue;
+    std::ostringstream out;
+    static_cast<void>(DumpFibers(out, options));
+    WriteToStderr(out.view());
   }
 }
 
