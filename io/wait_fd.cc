@@ -41,6 +41,7 @@ namespace weft::io {
 namespace {
 
 using synchronization::Waiter;
+using synchronization::WaitKind;
 using synchronization::WaitList;
 using synchronization::WaitResult;
 
@@ -48,6 +49,13 @@ static_assert(POLLIN == EPOLLIN && POLLOUT == EPOLLOUT && POLLPRI == EPOLLPRI &&
               POLLHUP == EPOLLHUP && POLLRDHUP == EPOLLRDHUP);
 constexpr std::uint32_t kAlways = EPOLLERR | EPOLLHUP;
 constexpr std::uint32_t kClosed = EPOLLET;  // Not an event of poll.
+
+WaitKind KindOf(std::uint32_t wanted) noexcept {
+  const bool reads = (wanted & EPOLLIN) != 0;
+  const bool writes = (wanted & EPOLLOUT) != 0;
+  if (reads == writes) return WaitKind::kDescriptor;
+  return reads ? WaitKind::kReadable : WaitKind::kWritable;
+}
 
 WaitFdResult PollOnce(int fd, std::uint32_t events, Deadline deadline) {
   pollfd polled{.fd = fd, .events = static_cast<short>(events), .revents = 0};
@@ -183,7 +191,8 @@ WaitFdResult ForeignFd::WaitInUse(int fd, std::uint32_t wanted, Deadline deadlin
       events = closes_ != closes ? kClosed : last_;
       queue_.unlock();
     } else {
-      const WaitResult how = queue_.Wait(&waiter, deadline, synchronization::Interruptible::kResult);
+      const auto reason = synchronization::WaitReason::OfDescriptor(KindOf(wanted), fd);
+      const WaitResult how = queue_.Wait(&waiter, deadline, synchronization::Interruptible::kResult, reason);
       if (how != WaitResult::kNotified) {
         const WaitFdResult last = LookOnceMore(fd, wanted, closes);
         const bool cancelled = how == WaitResult::kInterrupted && last.error == std::errc::timed_out;

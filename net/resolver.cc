@@ -231,7 +231,10 @@ ResolverCore::Found ResolverCore::FindOrMake(const Key& key, const std::string& 
 std::optional<ResolveResult> ResolverCore::Await(const QuestionPtr& question, bool is_new, Deadline deadline) {
   WaitResult waited = WaitResult::kNotified;
   if (is_new) waited = Question::Post(&pool_, question, deadline);
-  if (waited == WaitResult::kNotified) waited = WaitAccess::Wait(question->ended, deadline, Interruptible::kResult);
+  if (waited == WaitResult::kNotified) {
+    const synchronization::WaitReason reason(synchronization::WaitKind::kNameLookUp, question.get());
+    waited = WaitAccess::Wait(question->ended, deadline, Interruptible::kResult, reason);
+  }
   if (waited == WaitResult::kNotified) return question->answer;
   const std::scoped_lock lock(mutex_);
   --question->waiters;  // RV2

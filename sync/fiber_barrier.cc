@@ -13,7 +13,9 @@ namespace weft {
 
 using synchronization::Interruptible;
 using synchronization::Waiter;
+using synchronization::WaitKind;
 using synchronization::WaitList;
+using synchronization::WaitReason;
 
 FiberBarrier::FiberBarrier(std::ptrdiff_t expected, base::UniqueFunction<void()> completion)
     : completion_(std::move(completion)), expected_(expected), remaining_(expected) {
@@ -27,7 +29,8 @@ void FiberBarrier::ArriveAndWait() {
   queue_.lock();
   WEFT_CHECK(remaining_ > 0, "FiberBarrier: more arrivals than expected");
   if (--remaining_ > 0) {
-    synchronization::CheckInterrupted(queue_.Wait(&waiter, Deadline::None(), Interruptible::kYes));
+    const WaitReason reason(WaitKind::kBarrier, this);
+    synchronization::CheckInterrupted(queue_.Wait(&waiter, Deadline::None(), Interruptible::kYes, reason));
     return;
   }
   queue_.unlock();

@@ -253,7 +253,9 @@ class FiberChannel {
     }
     synchronization::Waiter waiter;
     waiter.argument = argument;
-    waiter.Prepare(deadline, synchronization::Interruptible::kResult);
+    const auto kind =
+        list == &putters_ ? synchronization::WaitKind::kChannelPut : synchronization::WaitKind::kChannelGet;
+    waiter.Prepare(deadline, synchronization::Interruptible::kResult, {kind, this});
     list->PushBack(&waiter);
     lock_.unlock();
     const synchronization::WaitResult ended = waiter.Await(deadline);

@@ -9,7 +9,9 @@ namespace weft {
 
 using synchronization::Interruptible;
 using synchronization::Waiter;
+using synchronization::WaitKind;
 using synchronization::WaitList;
+using synchronization::WaitReason;
 using synchronization::WaitResult;
 
 // Unlocks and locks a mutex that the analysis does not see as locked: std::unique_lock is not annotated.
@@ -30,7 +32,7 @@ WaitResult FiberConditionVariable::WaitOnce(std::unique_lock<FiberMutex>& lock, 
   queue_.lock();
   WEFT_DCHECK(queue_.front() == nullptr || queue_.front()->argument == mutex,
               "FiberConditionVariable::wait: waiters of one time use different mutexes");
-  queue_.Enqueue(&waiter, deadline, interruptible);  // CV1
+  queue_.Enqueue(&waiter, deadline, interruptible, WaitReason(WaitKind::kConditionVariable, this));  // CV1
   queue_.unlock();
   mutex->unlock();
   const WaitResult result = queue_.Await(&waiter, deadline);

@@ -12,6 +12,7 @@ using synchronization::Interruptible;
 using synchronization::SoleWaiter;
 using synchronization::Waiter;
 using synchronization::WaitList;
+using synchronization::WaitReason;
 using synchronization::WaitResult;
 
 void FiberEvent::Set() noexcept {
@@ -60,15 +61,15 @@ struct FiberEvent::SolePlace {
 };
 
 // In the word. kNotPublished: it is set, or another waiter is there.
-inline SoleWaiter::Result FiberEvent::WaitAsSole(Interruptible interruptible) noexcept {
+inline SoleWaiter::Result FiberEvent::WaitAsSole(Interruptible interruptible, WaitReason reason) noexcept {
   if ((word_.load(std::memory_order_relaxed) & ~kQueued) != 0) return SoleWaiter::Result::kNotPublished;  // No switch.
   SoleWaiter waiter(this);
-  return waiter.Await<SolePlace>(interruptible);
+  return waiter.Await<SolePlace>(interruptible, reason);
 }
 
-WaitResult FiberEvent::WaitUnset(Deadline deadline, Interruptible interruptible) noexcept {
+WaitResult FiberEvent::WaitUnset(Deadline deadline, Interruptible interruptible, WaitReason reason) noexcept {
   if (deadline.is_none()) {
-    switch (WaitAsSole(interruptible)) {
+    switch (WaitAsSole(interruptible, reason)) {
       case SoleWaiter::Result::kNotified:
         return WaitResult::kNotified;
       case SoleWaiter::Result::kInterrupted:
@@ -77,7 +78,7 @@ WaitResult FiberEvent::WaitUnset(Deadline deadline, Interruptible interruptible)
         break;
     }
   }
-  return WaitSlow(deadline, interruptible);
+  return WaitSlow(deadline, interruptible, reason);
 }
 
 // With the queue's lock. False: it is set.
@@ -91,7 +92,8 @@ bool FiberEvent::MarkQueued() noexcept {
   return true;
 }
 
-WEFT_NOINLINE WaitResult FiberEvent::WaitSlow(Deadline deadline, Interruptible interruptible) noexcept {
+WEFT_NOINLINE WaitResult FiberEvent::WaitSlow(Deadline deadline, Interruptible interruptible,
+                                              WaitReason reason) noexcept {
   if (!deadline.is_none() && deadline.expired()) return WaitResult::kTimedOut;
   Waiter waiter;
   queue_.lock();
@@ -99,7 +101,7 @@ WEFT_NOINLINE WaitResult FiberEvent::WaitSlow(Deadline deadline, Interruptible i
     queue_.unlock();
     return WaitResult::kNotified;
   }
-  return queue_.Wait(&waiter, deadline, interruptible);
+  return queue_.Wait(&waiter, deadline, interruptible, reason);
 }
 
 bool FiberEvent::EnterShared(Waiter* waiter) noexcept {

@@ -72,15 +72,15 @@ class FiberEvent {
     synchronization::BeginCancellationPoint();
     if (IsSet()) return;
     const synchronization::UnendedWait named("FiberEvent::Wait()");
-    synchronization::CheckInterrupted(WaitUnset(Deadline::None(), synchronization::Interruptible::kYes));
+    synchronization::CheckInterrupted(WaitUnset(Deadline::None(), synchronization::Interruptible::kYes, Reason()));
   }
 
   // False: not set in time.
   [[nodiscard]] bool Wait(Deadline deadline) {
     synchronization::BeginCancellationPoint();
     using synchronization::Interruptible;
-    return IsSet() || synchronization::CheckInterruptedWithResult(WaitUnset(deadline, Interruptible::kResult)) ==
-                          synchronization::WaitResult::kNotified;
+    return IsSet() || synchronization::CheckInterruptedWithResult(WaitUnset(
+                          deadline, Interruptible::kResult, Reason())) == synchronization::WaitResult::kNotified;
   }
 
   // Sets it, and lets all that wait through. Never switches, blocks or fails.
@@ -107,13 +107,21 @@ class FiberEvent {
   bool EnterShared(synchronization::Waiter* waiter) noexcept;
   void LeaveShared(synchronization::Waiter* waiter) noexcept;
   synchronization::WaitResult WaitHow(Deadline deadline, synchronization::Interruptible interruptible) noexcept {
-    scheduling_group::YieldIfSliceIsOver();
-    return IsSet() ? synchronization::WaitResult::kNotified : WaitUnset(deadline, interruptible);
+    return WaitHow(deadline, interruptible, Reason());
   }
-  synchronization::WaitResult WaitUnset(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
+  synchronization::WaitResult WaitHow(Deadline deadline, synchronization::Interruptible interruptible,
+                                      synchronization::WaitReason reason) noexcept {
+    scheduling_group::YieldIfSliceIsOver();
+    return IsSet() ? synchronization::WaitResult::kNotified : WaitUnset(deadline, interruptible, reason);
+  }
+  synchronization::WaitReason Reason() const noexcept { return {synchronization::WaitKind::kEvent, this}; }
+  synchronization::WaitResult WaitUnset(Deadline deadline, synchronization::Interruptible interruptible,
+                                        synchronization::WaitReason reason) noexcept;
   struct SolePlace;
-  synchronization::SoleWaiter::Result WaitAsSole(synchronization::Interruptible interruptible) noexcept;
-  synchronization::WaitResult WaitSlow(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
+  synchronization::SoleWaiter::Result WaitAsSole(synchronization::Interruptible interruptible,
+                                                 synchronization::WaitReason reason) noexcept;
+  synchronization::WaitResult WaitSlow(Deadline deadline, synchronization::Interruptible interruptible,
+                                       synchronization::WaitReason reason) noexcept;
   bool MarkQueued() noexcept WEFT_REQUIRES(queue_);
   void SetSlow() noexcept;
 

@@ -7,7 +7,9 @@ namespace weft {
 
 using synchronization::Interruptible;
 using synchronization::Waiter;
+using synchronization::WaitKind;
 using synchronization::WaitList;
+using synchronization::WaitReason;
 using synchronization::WaitResult;
 
 WEFT_COLD void FiberLatch::FailBelowZero(std::ptrdiff_t n, std::uint64_t word) noexcept {
@@ -41,7 +43,9 @@ bool FiberLatch::MarkWaiters() const noexcept {
 WEFT_NOINLINE WaitResult FiberLatch::WaitSlow(Deadline deadline, Interruptible interruptible) const noexcept {
   Waiter waiter;
   queue_.lock();
-  if (MarkWaiters()) return queue_.Wait(&waiter, deadline, interruptible);
+  if (MarkWaiters()) {
+    return queue_.Wait(&waiter, deadline, interruptible, WaitReason(WaitKind::kLatch, this));
+  }
   queue_.unlock();
   // acquire: as in TryWait(); the count may have come to zero without the lock.
   static_cast<void>(word_.load(std::memory_order_acquire));

@@ -16,7 +16,9 @@ namespace weft {
 
 using synchronization::Interruptible;
 using synchronization::Waiter;
+using synchronization::WaitKind;
 using synchronization::WaitList;
+using synchronization::WaitReason;
 using synchronization::WaitResult;
 
 namespace {
@@ -148,7 +150,7 @@ bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_offs, De
   }
   waiter->granted = false;
   waiter->count = hand_offs;
-  waiter->Prepare(deadline, Interruptible::kNo);
+  waiter->Prepare(deadline, Interruptible::kNo, WaitReason(WaitKind::kMutex, this));
   if (woken) {
     waiters_.PushFront(waiter);
   } else {
@@ -234,6 +236,9 @@ void FiberMutex::Adopt(WaitList* claimed) noexcept {
     if (claimed->empty()) return;
     while (auto* waiter = static_cast<Waiter*>(claimed->PopFront())) {
       waiter->HandOn();
+      if (waiter->fiber() != nullptr) {
+        scheduling_group::SetWaitReason(waiter->fiber(), WaitReason(WaitKind::kMutex, this));
+      }
       waiter->granted = false;
       waiters_.PushBack(waiter);
     }

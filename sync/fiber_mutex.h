@@ -149,6 +149,7 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
 
  private:
   friend class FiberConditionVariable;
+  friend struct synchronization::LockOwnerPlace;
 
   static constexpr std::uint32_t kLocked = 1;
   static constexpr std::uint32_t kQueued = 2;

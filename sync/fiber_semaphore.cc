@@ -13,6 +13,7 @@ using synchronization::Interruptible;
 using synchronization::SoleWaiter;
 using synchronization::Waiter;
 using synchronization::WaitList;
+using synchronization::WaitReason;
 using synchronization::WaitResult;
 
 // Of a waiter in the word.
@@ -39,15 +40,15 @@ struct FiberSemaphore::SolePlace {
 };
 
 // In the word. kNotPublished: there is a unit, or somebody waits already.
-inline SoleWaiter::Result FiberSemaphore::AcquireAsSole(Interruptible interruptible) noexcept {
+inline SoleWaiter::Result FiberSemaphore::AcquireAsSole(Interruptible interruptible, WaitReason reason) noexcept {
   if (word_.load(std::memory_order_relaxed) != 0) return SoleWaiter::Result::kNotPublished;  // Saves a switch.
   SoleWaiter waiter(this);
-  return waiter.Await<SolePlace>(interruptible);
+  return waiter.Await<SolePlace>(interruptible, reason);
 }
 
-WaitResult FiberSemaphore::AwaitUnit(Deadline deadline, Interruptible interruptible) noexcept {
+WaitResult FiberSemaphore::AwaitUnit(Deadline deadline, Interruptible interruptible, WaitReason reason) noexcept {
   if (deadline.is_none()) {
-    switch (AcquireAsSole(interruptible)) {
+    switch (AcquireAsSole(interruptible, reason)) {
       case SoleWaiter::Result::kNotified:
         return WaitResult::kNotified;
       case SoleWaiter::Result::kInterrupted:
@@ -56,10 +57,11 @@ WaitResult FiberSemaphore::AwaitUnit(Deadline deadline, Interruptible interrupti
         break;
     }
   }
-  return AcquireSlow(deadline, interruptible);
+  return AcquireSlow(deadline, interruptible, reason);
 }
 
-WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interruptible interruptible) noexcept {
+WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interruptible interruptible,
+                                                     WaitReason reason) noexcept {
   Waiter waiter;
   queue_.lock();
   std::uintptr_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
@@ -72,7 +74,7 @@ WEFT_NOINLINE WaitResult FiberSemaphore::AcquireSlow(Deadline deadline, Interrup
     queue_.unlock();
     return WaitResult::kNotified;
   }
-  const WaitResult result = queue_.Wait(&waiter, deadline, interruptible);
+  const WaitResult result = queue_.Wait(&waiter, deadline, interruptible, reason);
   if (result != WaitResult::kNotified) {
     queue_.lock();
     ForgetQueueIfEmpty();

@@ -70,7 +70,7 @@ class FiberSemaphore {
     synchronization::BeginCancellationPoint();
     if (TryAcquire()) return;
     const synchronization::UnendedWait named("FiberSemaphore::Acquire()");
-    synchronization::CheckInterrupted(AwaitUnit({}, synchronization::Interruptible::kYes));
+    synchronization::CheckInterrupted(AwaitUnit({}, synchronization::Interruptible::kYes, Reason()));
   }
 
   // False: no unit is free.
@@ -137,19 +137,27 @@ class FiberSemaphore {
   bool EnterShared(synchronization::Waiter* waiter) noexcept;
   void LeaveShared(synchronization::Waiter* waiter) noexcept;
   synchronization::WaitResult WaitHow(Deadline deadline, synchronization::Interruptible interruptible) noexcept {
-    scheduling_group::YieldIfSliceIsOver();
-    return TryAcquire() ? synchronization::WaitResult::kNotified : AwaitUnit(deadline, interruptible);
+    return WaitHow(deadline, interruptible, Reason());
   }
+  synchronization::WaitResult WaitHow(Deadline deadline, synchronization::Interruptible interruptible,
+                                      synchronization::WaitReason reason) noexcept {
+    scheduling_group::YieldIfSliceIsOver();
+    return TryAcquire() ? synchronization::WaitResult::kNotified : AwaitUnit(deadline, interruptible, reason);
+  }
+  synchronization::WaitReason Reason() const noexcept { return {synchronization::WaitKind::kSemaphore, this}; }
   bool AcquireInTime(Deadline deadline) {
     using synchronization::Interruptible;
-    return synchronization::CheckInterruptedWithResult(AwaitUnit(deadline, Interruptible::kResult)) ==
+    return synchronization::CheckInterruptedWithResult(AwaitUnit(deadline, Interruptible::kResult, Reason())) ==
            synchronization::WaitResult::kNotified;
   }
 
   struct SolePlace;  // of a waiter in the word
-  synchronization::WaitResult AwaitUnit(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
-  synchronization::SoleWaiter::Result AcquireAsSole(synchronization::Interruptible interruptible) noexcept;
-  synchronization::WaitResult AcquireSlow(Deadline deadline, synchronization::Interruptible interruptible) noexcept;
+  synchronization::WaitResult AwaitUnit(Deadline deadline, synchronization::Interruptible interruptible,
+                                        synchronization::WaitReason reason) noexcept;
+  synchronization::SoleWaiter::Result AcquireAsSole(synchronization::Interruptible interruptible,
+                                                    synchronization::WaitReason reason) noexcept;
+  synchronization::WaitResult AcquireSlow(Deadline deadline, synchronization::Interruptible interruptible,
+                                          synchronization::WaitReason reason) noexcept;
   void ForgetQueueIfEmpty() noexcept WEFT_REQUIRES(queue_);
   void ReleaseToWaiters(std::ptrdiff_t units) noexcept;
   void ReleaseToQueue(std::ptrdiff_t units) noexcept;

@@ -9,8 +9,10 @@ namespace weft {
 
 using synchronization::Interruptible;
 using synchronization::Waiter;
+using synchronization::WaitKind;
 using synchronization::WaitList;
 using synchronization::WaitNode;
+using synchronization::WaitReason;
 using synchronization::WaitResult;
 
 bool FiberSharedMutex::AnnounceWaiterOr(std::uint32_t blocked_by, std::uint32_t take) noexcept {
@@ -71,7 +73,7 @@ bool FiberSharedMutex::Await(WaitList* list, Deadline deadline) noexcept {
   Waiter waiter;
   const bool too_late = !deadline.is_none() && deadline.expired();
   if (!too_late) {
-    waiter.Prepare(deadline, Interruptible::kNo);
+    waiter.Prepare(deadline, Interruptible::kNo, WaitReason(WaitKind::kSharedMutex, this));
     list->PushBack(&waiter);
     queue_lock_.unlock();
     if (waiter.Await(deadline) == WaitResult::kNotified) return true;

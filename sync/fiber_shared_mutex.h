@@ -121,6 +121,8 @@ class WEFT_CAPABILITY("FiberSharedMutex") FiberSharedMutex {
   }
 
  private:
+  friend struct synchronization::LockOwnerPlace;
+
   static constexpr std::uint32_t kWriter = 1;
   static constexpr std::uint32_t kWaiters = 2;
   static constexpr std::uint32_t kOneReader = 4;

@@ -129,7 +129,7 @@ std::size_t Selection::WaitOnce(std::span<SelectCase* const> cases, Deadline dea
   const SelectCase::Entered entered = round.Enter();
   bool notified = entered == SelectCase::Entered::kDecided;
   if (entered == SelectCase::Entered::kWaits) {
-    *result = WaitAccess::Wait(signalled_, deadline, HowToWait(deadline));
+    *result = WaitAccess::Wait(signalled_, deadline, HowToWait(deadline), WaitReason(WaitKind::kSelect, this));
     notified = *result == WaitResult::kNotified || !ClaimSelf();
   }
   if (!notified) {  // Decided by ourselves.

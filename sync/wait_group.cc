@@ -11,7 +11,9 @@ namespace weft {
 
 using synchronization::Interruptible;
 using synchronization::Waiter;
+using synchronization::WaitKind;
 using synchronization::WaitList;
+using synchronization::WaitReason;
 using synchronization::WaitResult;
 
 WaitGroup::~WaitGroup() {
@@ -46,7 +48,8 @@ void WaitGroup::Wait() {
   Waiter waiter;
   queue_.lock();
   if (count_ == 0) return queue_.unlock();
-  synchronization::CheckInterrupted(queue_.Wait(&waiter, Deadline::None(), Interruptible::kYes));
+  const WaitReason reason(WaitKind::kWaitGroup, this);
+  synchronization::CheckInterrupted(queue_.Wait(&waiter, Deadline::None(), Interruptible::kYes, reason));
 }
 
 bool WaitGroup::Wait(Deadline deadline) {
@@ -57,7 +60,8 @@ bool WaitGroup::Wait(Deadline deadline) {
     queue_.unlock();
     return true;
   }
-  const WaitResult result = queue_.Wait(&waiter, deadline, Interruptible::kResult);
+  const WaitReason reason(WaitKind::kWaitGroup, this);
+  const WaitResult result = queue_.Wait(&waiter, deadline, Interruptible::kResult, reason);
   return synchronization::CheckInterruptedWithResult(result) == WaitResult::kNotified;
 }
 

@@ -18,7 +18,7 @@
 set -eu
 
 build_packages="g++ cmake ninja-build ccache pkg-config libboost1.81-dev libboost-context1.81-dev libhwloc-dev libgflags-dev
-  libgoogle-glog-dev"
+  libgoogle-glog-dev libdw-dev"
 demo_packages="libboost-json1.81-dev libprotobuf-dev protobuf-compiler wrk"
 adapter_packages="libssl-dev libnghttp2-dev zlib1g-dev"
 user_packages="git libgtest-dev $adapter_packages python3"

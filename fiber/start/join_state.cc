@@ -61,14 +61,14 @@ WaitResult JoinState::Await(Deadline deadline, const char* function) {
   const FiberEntity* const self = scheduling_group::CurrentFiber();
   CheckMayAwait(function);
   // Without a deadline the caller promises that the fiber has ended.
-  if (!deadline.is_none()) return WaitAccess::Wait(ended, deadline, synchronization::Interruptible::kResult);
+  if (!deadline.is_none()) return WaitAccess::Wait(ended, deadline, synchronization::Interruptible::kResult, Reason());
   if (!CheckWillEnd(function)) return WaitResult::kNotified;
   const synchronization::UnendedWait named(function);
   JoinState* const joiner = self != nullptr && !ended.IsSet() ? OfFiber(self) : nullptr;
-  if (joiner == nullptr) return WaitAccess::Wait(ended, deadline, synchronization::Interruptible::kYes);
+  if (joiner == nullptr) return WaitAccess::Wait(ended, deadline, synchronization::Interruptible::kYes, Reason());
   joiner->join_edge.Set(this, function);
   CheckNoCycle(joiner);
-  const WaitResult result = WaitAccess::Wait(ended, deadline, synchronization::Interruptible::kYes);
+  const WaitResult result = WaitAccess::Wait(ended, deadline, synchronization::Interruptible::kYes, Reason());
   joiner->join_edge.Clear();
   return result;
 }
@@ -77,7 +77,12 @@ void JoinState::AwaitUncancelled(const char* function) noexcept {
   CheckMayAwait(function);
   if (!CheckWillEnd(function)) return;
   const synchronization::UnendedWait named(function);
-  WaitAccess::WaitUncancelled(ended);
+  WaitAccess::WaitUncancelled(ended, Reason());
+}
+
+// relaxed: only its address counts.
+synchronization::WaitReason JoinState::Reason() const noexcept {
+  return {synchronization::WaitKind::kJoin, scope.owner.load(std::memory_order_relaxed)};
 }
 
 void JoinState::CheckMayAwait(const char* function) const {

@@ -186,6 +186,7 @@ class JoinState : public base::RefCounted<JoinState>, public scheduling_group::F
  private:
   // nullptr: it has none, so that nobody can join it.
   static JoinState* OfFiber(const scheduling_group::FiberEntity* fiber) noexcept;
+  synchronization::WaitReason Reason() const noexcept;
   void CheckNoCycle(JoinState* of_caller) noexcept;
   bool WillBeInterrupted() const noexcept;
 

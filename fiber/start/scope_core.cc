@@ -181,7 +181,7 @@ bool ScopeCore::BeginAwait() noexcept {
 void ScopeCore::AwaitLast() noexcept {
   awaits_ = true;
   const synchronization::UnendedWait named("FiberScope::Wait()");
-  synchronization::WaitAccess::WaitUncancelled(all_ended_);
+  synchronization::WaitAccess::WaitUncancelled(all_ended_, {synchronization::WaitKind::kScope, this});
   awaits_ = false;
   all_ended_.Reset();
   children_.EndWait();

@@ -27,6 +27,8 @@ namespace {
 
 using synchronization::Interruptible;
 using synchronization::WaitAccess;
+using synchronization::WaitKind;
+using synchronization::WaitReason;
 using synchronization::WaitResult;
 using Steady = std::chrono::steady_clock;
 
@@ -77,7 +79,8 @@ WaitResult BlockingPool::Execute(BlockingCall* call, Interruptible interruptible
   for (;;) {
     WaitResult result = AcquireCapacity(interruptible, deadline);
     if (result == WaitResult::kNotified && Enqueue(call)) {
-      result = WaitAccess::Wait(call->settled_, deadline, interruptible);
+      const WaitReason reason(WaitKind::kBlockingPool, call);
+      result = WaitAccess::Wait(call->settled_, deadline, interruptible, reason);
       if (result != WaitResult::kNotified) result = GiveUp(call, result);
       if (result != WaitResult::kNotified) return result;
       // It is settled, so no other thread writes it.
@@ -113,7 +116,8 @@ WaitResult BlockingPool::AcquireCapacity(Interruptible interruptible, Deadline d
                         options_.threads, " threads already (--fiber_blocking_queue_size, --fiber_blocking_threads)");
   // relaxed: statistics.
   waiting_for_capacity_.fetch_add(1, std::memory_order_relaxed);
-  const WaitResult result = WaitAccess::Wait(capacity_, deadline, interruptible);
+  const WaitReason reason(WaitKind::kBlockingPool, this);
+  const WaitResult result = WaitAccess::Wait(capacity_, deadline, interruptible, reason);
   waiting_for_capacity_.fetch_sub(1, std::memory_order_relaxed);
   return result;
 }

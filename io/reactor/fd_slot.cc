@@ -371,7 +371,9 @@ std::error_code FdSlot::Wait(Direction direction, Deadline deadline) noexcept {
     return {};
   }
   side.streak.store(0, std::memory_order_relaxed);
-  switch (side.queue.Wait(&waiter, deadline, synchronization::Interruptible::kResult)) {
+  const auto reason = synchronization::WaitReason::OfDescriptor(
+      direction == kRead ? synchronization::WaitKind::kReadable : synchronization::WaitKind::kWritable, fd_);
+  switch (side.queue.Wait(&waiter, deadline, synchronization::Interruptible::kResult, reason)) {
     case WaitResult::kNotified:
       return {};
     case WaitResult::kTimedOut:

@@ -6,7 +6,8 @@
 // A fiber that has not run yet is nothing but this: three cache lines with its callable in place (up to 64 bytes of
 // captures, else on the heap). It has a stack only from its first run to its end: a queued fiber costs 192 bytes.
 //
-//   line 0   what a switch and a queue touch: state, saved context, link, group, stack, id, time stamp, cancel word
+//   line 0   what a switch and a queue touch: state, saved context, link, group, stack, id, time stamp, cancel word. In
+//            place of link and time stamp a parked fiber has what it waits for, and since when (wait_reason.h)
 //   line 1   cold: what most fibers never set. A plain fiber's start and end do not touch it: kHasColdFields, in line
 //            0, says whether name, sizes, owner, locals or context may be set. (Waits and scopes have their own marks.)
 //   line 2   the callable until the fiber runs, which moves it to its stack; then the time-out of the wait it is in
@@ -39,6 +40,7 @@
 #include "weft/context/switch/context.h"
 #include "weft/scheduling_group/fiber/cancel_word.h"
 #include "weft/scheduling_group/fiber/fiber_state.h"
+#include "weft/scheduling_group/fiber/wait_reason.h"
 #include "weft/scheduling_group/watch/wait_samples.h"
 
 namespace weft::context {
@@ -83,6 +85,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
 
   std::uint64_t id() const noexcept { return id_.load(std::memory_order_relaxed); }  // A snapshot; carries nothing.
   const char* name() const noexcept { return name_ != nullptr ? name_ : ""; }
+  const void* name_address() const noexcept { return name_; }  // For dumps, of a copy; nullptr: it has none.
   // The group it belongs to now: a thief changes it while it holds the fiber.
   SchedulingGroup* group() const noexcept { return group_.load(std::memory_order_relaxed); }
   bool group_local() const noexcept { return (flags_ & kGroupLocal) != 0; }
@@ -183,6 +186,12 @@ class alignas(base::kCacheLineSize) FiberEntity {
   FiberEntity* next = nullptr;  // links a ready fiber into a list of its policy, or of those without a stack
   ReadyStamp ready_stamp;       // of a ready fiber whose wait is measured
 
+  // The fiber itself before a waker may find it, or the waker that holds it: in `next`, which a parked fiber has no
+  // other use for (wait_reason.h).
+  void set_wait_reason(WaitReason reason) noexcept { next = reinterpret_cast<FiberEntity*>(reason.word()); }
+  // Of a parked fiber; a snapshot.
+  WaitReason wait_reason() const noexcept { return WaitReason::FromWord(reinterpret_cast<std::uintptr_t>(next)); }
+
  private:
   // Cold. Down to execution_context_: null in a free entity, and set only with kHasColdFields.
   alignas(base::kCacheLineSize) char* name_ = nullptr;
@@ -220,6 +229,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
                 "a start procedure waits with a time-out while it is moved to its fiber's stack");
     return storage_;
   }
+  const void* wait_storage_of_copy() const noexcept { return storage_; }  // For dumps, of a copy.
 
  private:
   static_assert(kWaitStorage == kInlineCallable);

@@ -14,7 +14,8 @@ void ParkPrepared(FiberEntity* self) noexcept {
   static_cast<Worker*>(CurrentWorker())->Park(self);
 }
 
-void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) noexcept {
+void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument, WaitReason reason) noexcept {
+  self->set_wait_reason(reason);
   static_cast<Worker*>(CurrentWorker())->ParkAndPublish(self, publish, argument);
 }
 

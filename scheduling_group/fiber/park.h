@@ -26,6 +26,7 @@
 #include <cstddef>
 
 #include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/fiber/wait_reason.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft::scheduling_group {
@@ -35,7 +36,13 @@ inline unsigned UnwindingDepth() noexcept { return context::UncaughtExceptions(*
 inline bool IsUnwinding() noexcept { return UnwindingDepth() != 0; }
 
 // The fiber itself. Does not switch.
-inline void PrepareToPark(FiberEntity* self) noexcept { self->state().OnParking(); }
+inline void PrepareToPark(FiberEntity* self, WaitReason reason = {}) noexcept {
+  self->set_wait_reason(reason);
+  self->state().OnParking();
+}
+
+// Whoever has won the wake-up of a parked fiber, and makes it wait on for something else.
+inline void SetWaitReason(FiberEntity* fiber, WaitReason reason) noexcept { fiber->set_wait_reason(reason); }
 
 // The fiber itself, after PrepareToPark(). Switches, unless it has been woken already.
 void ParkPrepared(FiberEntity* self) noexcept;
@@ -43,7 +50,8 @@ void ParkPrepared(FiberEntity* self) noexcept;
 // The fiber itself, without PrepareToPark(). Switches, then calls `publish` on another stack. `publish` makes the fiber
 // known by a release, touches nothing of it afterwards and returns true; or it returns false, and the fiber becomes
 // ready again. `publish` neither blocks nor switches.
-void ParkAndPublish(FiberEntity* self, bool (*publish)(void* argument) noexcept, void* argument) noexcept;
+void ParkAndPublish(FiberEntity* self, bool (*publish)(void* argument) noexcept, void* argument,
+                    WaitReason reason = {}) noexcept;
 
 // Any thread; exactly once per park. Never blocks, never fails, never switches.
 void Unpark(FiberEntity* fiber) noexcept;

@@ -93,6 +93,15 @@ void LoopGroups::GiveBack(LoopGroup* group) {
   pool.free.push_back(group);
 }
 
+std::vector<const SchedulingGroup*> LoopGroups::All() {
+  Pool& pool = ThePool();
+  const std::lock_guard guard(pool.mutex);
+  std::vector<const SchedulingGroup*> all;
+  all.reserve(pool.all.size());
+  for (const auto& group : pool.all) all.push_back(&group->group);
+  return all;
+}
+
 std::size_t LoopGroups::Borrowed() {
   Pool& pool = ThePool();
   const std::lock_guard guard(pool.mutex);

@@ -21,6 +21,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <vector>
 
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/policy/policy_loop.h"
@@ -55,6 +56,9 @@ class LoopGroups {
   static LoopGroup* Borrow(GroupOptions options);
   // DRV1; by the loop, which is not asleep.
   static void GiveBack(LoopGroup* group);
+
+  // All that were ever made.
+  static std::vector<const SchedulingGroup*> All();
 
   // How many are in the hands of loops.
   static std::size_t Borrowed();

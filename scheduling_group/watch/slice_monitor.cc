@@ -113,6 +113,7 @@ SliceMonitor::MonitoredWorker::MonitoredWorker(const WorkerCounters* counters, c
     if (next_ != nullptr) next_->previous_ = this;
     monitor.workers_ = this;
   }
+  ParkClock::Advance();
   monitor.switch_.GotUp();
 }
 
@@ -227,6 +228,7 @@ void SliceMonitor::ThreadMain() noexcept {
 bool SliceMonitor::Check() noexcept {
   checks_.store(checks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   context::CheckOverflowHandlerNowAndThen();  // For workers that never sleep.
+  ParkClock::Advance();
   const bool has_limits = SliceLimits::on();
   const TimePoint now = has_limits ? std::chrono::steady_clock::now() : TimePoint();
   bool somebody_is_up = false;

@@ -72,6 +72,7 @@
 #include "weft/base/thread/parker.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/base/time/clock.h"
+#include "weft/scheduling_group/fiber/wait_reason.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/scheduling_group/worker/worker_slot.h"
 
@@ -188,6 +189,7 @@ class SliceMonitor {
         worker_->asleep_.store(true, std::memory_order_relaxed);  // If seen late, the monitor stays on longer.
       }
       ~Asleep() {
+        ParkClock::Advance();                                      // While all slept, the monitor may have been off.
         worker_->asleep_.store(false, std::memory_order_relaxed);  // The fence in GotUp() orders it.
         Get().switch_.GotUp();
       }

@@ -47,27 +47,38 @@
 
 namespace weft::scheduling_group {
 
-// When a fiber became ready, and how many pushes the sample stands for, in one word.
+// When a fiber became ready, and how many pushes the sample stands for, in one word. The word of a parked fiber, and of
+// one whose push was no sample, is a ParkStamp or 0 (fiber/wait_reason.h).
 class ReadyStamp {
  public:
   ReadyStamp() = default;
   ReadyStamp(std::chrono::steady_clock::time_point now, unsigned shift)
-      : word_(static_cast<std::uint64_t>(now.time_since_epoch() / std::chrono::nanoseconds(1)) << kShiftBits | shift) {}
-
-  // False: the push was not a sample.
-  explicit operator bool() const noexcept { return word_ != 0; }
-  std::uint64_t weight() const noexcept { return std::uint64_t{1} << shift(); }
-  unsigned shift() const noexcept { return static_cast<unsigned>(word_ & ((1u << kShiftBits) - 1)); }
-  // Never negative, although the clocks of two CPUs may differ.
-  std::chrono::nanoseconds WaitUntil(std::chrono::steady_clock::time_point now) const noexcept {
-    const auto wait =
-        now.time_since_epoch() / std::chrono::nanoseconds(1) - static_cast<std::int64_t>(word_ >> kShiftBits);
-    return std::chrono::nanoseconds(wait > 0 ? wait : 0);
+      : word_(kSample | std::uint64_t{shift} << kTimeBits | (Nanoseconds(now) & kTime)) {}
+  static ReadyStamp OfPark(std::uint64_t stamp) noexcept {
+    ReadyStamp parked;
+    parked.word_ = stamp;
+    return parked;
   }
 
+  // False: the push was not a sample.
+  explicit operator bool() const noexcept { return static_cast<std::int64_t>(word_) < 0; }
+  std::uint64_t weight() const noexcept { return std::uint64_t{1} << shift(); }
+  unsigned shift() const noexcept { return static_cast<unsigned>((word_ & ~kSample) >> kTimeBits); }
+  // Never negative, although the clocks of two CPUs may differ.
+  std::chrono::nanoseconds WaitUntil(std::chrono::steady_clock::time_point now) const noexcept {
+    const auto wait = static_cast<std::int64_t>(Nanoseconds(now)) - static_cast<std::int64_t>(word_ & kTime);
+    return std::chrono::nanoseconds(wait > 0 ? wait : 0);
+  }
+  std::uint64_t word() const noexcept { return word_; }
+
  private:
-  // 60 bits of nanoseconds are 36 years since the machine was started.
-  static constexpr unsigned kShiftBits = 4;
+  static std::uint64_t Nanoseconds(std::chrono::steady_clock::time_point time) noexcept {
+    return static_cast<std::uint64_t>(time.time_since_epoch() / std::chrono::nanoseconds(1));
+  }
+
+  static constexpr std::uint64_t kSample = std::uint64_t{1} << 63;
+  static constexpr unsigned kTimeBits = 59;  // of nanoseconds: 18 years since the machine was started
+  static constexpr std::uint64_t kTime = (std::uint64_t{1} << kTimeBits) - 1;
   std::uint64_t word_ = 0;
 };
 

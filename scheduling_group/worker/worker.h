@@ -112,6 +112,9 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   bool GiveStack(FiberEntity* fiber);
   void CheckOverflowHandlerAtTimes();
 
+  WEFT_ALWAYS_INLINE void StampPark(FiberEntity* self) {  // wait_reason.h
+    self->ready_stamp = ReadyStamp::OfPark(ParkStamp(counters().switches.load(std::memory_order_relaxed)));
+  }
   WEFT_ALWAYS_INLINE void SwitchTo(FiberEntity* self, SwitchReason how, FiberEntity* next);
   WEFT_ALWAYS_INLINE void FinishSwitch();
   void FinishRareSwitch(FiberEntity* fiber);
@@ -248,12 +251,17 @@ WEFT_ALWAYS_INLINE void Worker::FinishSwitch() {
   FinishRareSwitch(fiber);
 }
 
-WEFT_ALWAYS_INLINE void Worker::Park(FiberEntity* self) { SwitchTo(self, SwitchReason::kParked, NextFiberFor(self)); }
+WEFT_ALWAYS_INLINE void Worker::Park(FiberEntity* self) {
+  FiberEntity* next = NextFiberFor(self);
+  StampPark(self);
+  SwitchTo(self, SwitchReason::kParked, next);
+}
 
 WEFT_ALWAYS_INLINE void Worker::ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) {
   FiberEntity* next = NextFiberFor(self);
   publish_ = publish;
   publish_argument_ = argument;
+  StampPark(self);
   SwitchTo(self, SwitchReason::kPublished, next);
 }
 

@@ -42,6 +42,9 @@ class LockOwner {
   std::atomic<const void*> address_{nullptr};
 };
 
+// Where locks keep their owners, for dumps (observe/dump/fiber_reader.cc).
+struct LockOwnerPlace;
+
 }  // namespace weft::synchronization
 
 #endif  // WEFT_SYNC_WAIT_LOCK_OWNER_H_

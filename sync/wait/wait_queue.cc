@@ -35,10 +35,10 @@ WEFT_COLD void YieldIfUnwinding() noexcept {
 
 Waiter::Waiter() noexcept : fiber_(scheduling_group::CurrentFiber()) {}
 
-void Waiter::Prepare(Deadline deadline, Interruptible interruptible) noexcept {
+void Waiter::Prepare(Deadline deadline, Interruptible interruptible, WaitReason reason) noexcept {
   // Before anybody can claim: a claimer may unpark at once.
   if (fiber_ != nullptr) {
-    scheduling_group::PrepareToPark(fiber_);
+    scheduling_group::PrepareToPark(fiber_, reason.Timed(!deadline.is_none()));
   } else {
     parker_.Prepare();
   }
@@ -208,7 +208,7 @@ WaitResult SleepIsOver(Interruptible interruptible) noexcept {
 WaitResult Sleep(Deadline deadline, Interruptible interruptible) noexcept {
   Waiter waiter;
   // In no list: only its time-out and a canceller can find it.
-  waiter.Prepare(deadline, interruptible);
+  waiter.Prepare(deadline, interruptible, WaitReason(WaitKind::kSleep, nullptr));
   return waiter.Await(deadline);
 }
 
@@ -230,12 +230,12 @@ void YieldFiberOrThread() noexcept {
   }
 }
 
-WaitResult WaitQueue::Wait(Waiter* waiter, Deadline deadline, Interruptible interruptible) noexcept {
+WaitResult WaitQueue::Wait(Waiter* waiter, Deadline deadline, Interruptible interruptible, WaitReason reason) noexcept {
   if (!deadline.is_none() && deadline.expired()) {
     unlock();
     return WaitResult::kTimedOut;
   }
-  Enqueue(waiter, deadline, interruptible);
+  Enqueue(waiter, deadline, interruptible, reason);
   unlock();
   return Await(waiter, deadline);
 }

@@ -43,12 +43,15 @@
 #include "weft/base/time/clock.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/park.h"
+#include "weft/scheduling_group/fiber/wait_reason.h"
 #include "weft/scheduling_group/worker/thread_parker.h"
 #include "weft/sync/wait/wait_state.h"
 
 namespace weft::synchronization {
 
 using scheduling_group::FiberEntity;
+using scheduling_group::WaitKind;
+using scheduling_group::WaitReason;
 
 // Whether a wait is a cancellation point, and what may then end it.
 //
@@ -97,8 +100,9 @@ class Waiter : public WaitNode {
   // One of several waits: the wake goes to `target`.
   explicit Waiter(WakeTarget* target) noexcept : fiber_(nullptr), target_(target) {}
 
-  // The owner, holding the lock that guards the list, before it enters it. From here on it must call Await().
-  void Prepare(Deadline deadline, Interruptible interruptible) noexcept;
+  // The owner, holding the lock that guards the list, before it enters it. From here on it must call Await(). `reason`:
+  // for dumps, here and below.
+  void Prepare(Deadline deadline, Interruptible interruptible, WaitReason reason = {}) noexcept;
 
   // The owner, holding no lock. Returns when the wait is decided and the owner was woken. If the result is not
   // kNotified, the caller must take the waiter out of its list, under the list's lock, if it is still linked.
@@ -173,7 +177,7 @@ class SoleWaiter {
   //   static bool Withdraw(SoleWaiter*, void* argument) noexcept   takes it out again, by an acquire; false: it is not
   //                                                                there
   template <class Place>
-  [[nodiscard]] Result Await(Interruptible interruptible) noexcept;
+  [[nodiscard]] Result Await(Interruptible interruptible, WaitReason reason = {}) noexcept;
 
   // The thread that took it out of its place, by an acquire; holding no lock. Its last touch of the waiter.
   void Wake() noexcept;
@@ -190,7 +194,7 @@ class SoleWaiter {
   template <class Place>
   static bool PublishCancellably(void* self) noexcept;
   template <class Place>
-  void AwaitCancellably(FiberEntity* fiber) noexcept;
+  void AwaitCancellably(FiberEntity* fiber, WaitReason reason) noexcept;
   static void AwaitCanceller(FiberEntity* fiber) noexcept;
   void AwaitAsThread() noexcept;
 
@@ -238,7 +242,7 @@ void YieldIfUnwinding() noexcept;
 void YieldFiberOrThread() noexcept;
 
 template <class Place>
-WEFT_ALWAYS_INLINE SoleWaiter::Result SoleWaiter::Await(Interruptible interruptible) noexcept {
+WEFT_ALWAYS_INLINE SoleWaiter::Result SoleWaiter::Await(Interruptible interruptible, WaitReason reason) noexcept {
   FiberEntity* const fiber = scheduling_group::CurrentFiber();
   fiber_ = fiber;
   if (fiber == nullptr) {
@@ -249,9 +253,9 @@ WEFT_ALWAYS_INLINE SoleWaiter::Result SoleWaiter::Await(Interruptible interrupti
   }
   result_ = Result::kNotified;
   if (MayBeCancelled(fiber, interruptible)) {
-    AwaitCancellably<Place>(fiber);
+    AwaitCancellably<Place>(fiber, reason);
   } else {
-    scheduling_group::ParkAndPublish(fiber, &Publish<Place>, this);
+    scheduling_group::ParkAndPublish(fiber, &Publish<Place>, this, reason);
   }
   return result_;
 }
@@ -265,7 +269,7 @@ bool SoleWaiter::Publish(void* self) noexcept {
 }
 
 template <class Place>
-WEFT_ALWAYS_INLINE void SoleWaiter::AwaitCancellably(FiberEntity* fiber) noexcept {
+WEFT_ALWAYS_INLINE void SoleWaiter::AwaitCancellably(FiberEntity* fiber, WaitReason reason) noexcept {
   if (IsToEnd(fiber)) {
     YieldIfUnwinding();
     result_ = Result::kInterrupted;
@@ -275,7 +279,7 @@ WEFT_ALWAYS_INLINE void SoleWaiter::AwaitCancellably(FiberEntity* fiber) noexcep
   // release: a canceller finds the waiter complete. Pairs with the acquire in TakenWait::Of().
   fiber->current_wait.store(reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(this) | kTag),
                             std::memory_order_release);
-  scheduling_group::ParkAndPublish(fiber, &PublishCancellably<Place>, this);
+  scheduling_group::ParkAndPublish(fiber, &PublishCancellably<Place>, this, reason);
   fiber->current_wait.store(nullptr, std::memory_order_relaxed);  // The lock below orders it, if anything must.
   base::ThreadFence(std::memory_order_seq_cst);                   // SW2. Pairs with the fence in Interrupt().
   if (WEFT_UNLIKELY(fiber->cancel_word.pending())) AwaitCanceller(fiber);
@@ -321,12 +325,13 @@ class WEFT_CAPABILITY("WaitQueue") WaitQueue {
   // --- The waiting side ---
 
   // All of it: enqueues, unlocks, waits, has left the queue.
-  [[nodiscard]] WaitResult Wait(Waiter* waiter, Deadline deadline, Interruptible interruptible) noexcept WEFT_RELEASE();
+  [[nodiscard]] WaitResult Wait(Waiter* waiter, Deadline deadline, Interruptible interruptible,
+                                WaitReason reason = {}) noexcept WEFT_RELEASE();
 
   // In two steps, for who must do something between them. Await() must follow, with the same deadline.
-  void Enqueue(Waiter* waiter, Deadline deadline, Interruptible interruptible) noexcept
+  void Enqueue(Waiter* waiter, Deadline deadline, Interruptible interruptible, WaitReason reason = {}) noexcept
       WEFT_REQUIRES(this) WEFT_NO_THREAD_SAFETY_ANALYSIS {
-    waiter->Prepare(deadline, interruptible);
+    waiter->Prepare(deadline, interruptible, reason);
     waiters_.PushBack(waiter);
   }
   [[nodiscard]] WaitResult Await(Waiter* waiter, Deadline deadline) noexcept WEFT_EXCLUDES(this);
@@ -376,10 +381,20 @@ struct WaitAccess {
   [[nodiscard]] static WaitResult Wait(Primitive& primitive, Deadline deadline, Interruptible interruptible) noexcept {
     return primitive.WaitHow(deadline, interruptible);
   }
+  // Of a FiberEvent or a FiberSemaphore that stands for something else.
+  template <class Primitive>
+  [[nodiscard]] static WaitResult Wait(Primitive& primitive, Deadline deadline, Interruptible interruptible,
+                                       WaitReason reason) noexcept {
+    return primitive.WaitHow(deadline, interruptible, reason);
+  }
 
   template <class Primitive>
   static void WaitUncancelled(Primitive& primitive) noexcept {
     static_cast<void>(primitive.WaitHow(Deadline::None(), Interruptible::kNo));
+  }
+  template <class Primitive>
+  static void WaitUncancelled(Primitive& primitive, WaitReason reason) noexcept {
+    static_cast<void>(primitive.WaitHow(Deadline::None(), Interruptible::kNo, reason));
   }
   template <class Primitive>
   [[nodiscard]] static bool WaitUncancelled(Primitive& primitive, Deadline deadline) noexcept {

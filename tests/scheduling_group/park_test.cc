@@ -58,6 +58,36 @@ TEST(Park, AYieldReturnsAtOnceIfNobodyIsReady) {
   });
 }
 
+// What dumps read while it is parked.
+TEST(Park, AParkedFiberHasItsReasonAndAStampThatDiffersFromParkToPark) {
+  WorkerGroup group(1);
+  std::atomic<FiberEntity*> parked{nullptr};
+  const int object = 0;
+  constexpr int kParks = 100;
+  ASSERT_TRUE(group.Start([&] {
+    for (int i = 0; i < kParks; ++i) {
+      FiberEntity* const self = CurrentFiber();
+      PrepareToPark(self, WaitReason(WaitKind::kLatch, &object));
+      parked.store(self, std::memory_order_release);
+      ParkPrepared(self);
+    }
+  }));
+  std::uint64_t last = 0;
+  for (int i = 0; i < kParks; ++i) {
+    FiberEntity* fiber;
+    while ((fiber = parked.exchange(nullptr, std::memory_order_acquire)) == nullptr) std::this_thread::yield();
+    while (fiber->state().Load() != FiberPhase::kParked) std::this_thread::yield();
+    // acquire: what the worker wrote before it parked the fiber.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    EXPECT_EQ(fiber->wait_reason().kind(), WaitKind::kLatch);
+    EXPECT_EQ(fiber->wait_reason().object(), reinterpret_cast<std::uintptr_t>(&object));
+    EXPECT_FALSE(fiber->ready_stamp) << "no push was sampled";
+    EXPECT_NE(fiber->ready_stamp.word(), last);
+    last = fiber->ready_stamp.word();
+    Unpark(fiber);
+  }
+}
+
 struct Published {
   FiberEntity* self = nullptr;
   std::atomic<FiberEntity*> known{nullptr};

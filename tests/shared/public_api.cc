@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 
 #include "weft/fiber/async.h"
@@ -25,6 +26,8 @@
 #include "weft/io/select_sockets.h"
 #include "weft/net/resolver.h"
 #include "weft/net/retry.h"
+#include "weft/observe/dump_fibers.h"
+#include "weft/observe/dump_on_signal.h"
 #include "weft/scheduling_group/scheduling_policy.h"
 #include "weft/weft.h"
 
@@ -157,6 +160,9 @@ void UseAndUnload(const char* plugin, const char* function) {
 // What templates and inline functions call.
 void UseTemplates() {
   Expect(weft::Retry({.max_attempts = 2}, [] { return 1; }) == 1, "Retry");
+  std::ostringstream dump;
+  Expect(weft::DumpFibers(dump) && dump.str().starts_with("weft: "), "DumpFibers");
+  Expect(!weft::DumpFibersOnSignal(0), "DumpFibersOnSignal");
   Expect(weft::Hedge({.delay = 1h, .max_attempts = 2}, [](std::size_t) { return 2; }) == 2, "Hedge");
   weft::SetSliceErrorHook([](const weft::LongSlice&) {});
   Expect(!weft::SchedulingPolicyNames().empty(), "SchedulingPolicyNames");

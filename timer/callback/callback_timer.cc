@@ -250,7 +250,7 @@ void WaitForEnd(TimerShard* shard, TimerEntry* entry) WEFT_RELEASE(shard->lock) 
   waiter.next = entry->prev;
   // The order does not matter: the thread that wakes us takes the lock after us.
   if (waiter.fiber != nullptr) {
-    PrepareToPark(waiter.fiber);
+    PrepareToPark(waiter.fiber, {scheduling_group::WaitKind::kTimerCallback, entry});
   } else {
     waiter.parker.Prepare();
   }

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/fiber/wait_reason.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {
@@ -29,7 +30,8 @@ inline FiberEntity* CurrentWorker() noexcept { return CurrentFiber(); }
 
 inline unsigned UnwindingDepth() noexcept { return 0; }
 inline bool IsUnwinding() noexcept { return false; }
-inline void PrepareToPark(FiberEntity*) noexcept {}
+inline void PrepareToPark(FiberEntity*, WaitReason = {}) noexcept {}
+inline void SetWaitReason(FiberEntity*, WaitReason) noexcept {}
 // As a worker does before a fiber leaves its stack.
 inline void RunYieldHook(FiberEntity* self) noexcept {
   if (auto* const hook = std::exchange(self->yield_hook, nullptr)) hook(self);
@@ -38,7 +40,8 @@ inline void ParkPrepared(FiberEntity* self) noexcept {
   RunYieldHook(self);
   self->parker.Park();
 }
-inline void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) noexcept {
+inline void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument,
+                           WaitReason = {}) noexcept {
   RunYieldHook(self);
   if (publish(argument)) self->parker.Park();
 }

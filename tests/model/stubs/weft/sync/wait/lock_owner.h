@@ -14,6 +14,8 @@ class LockOwner {
   bool IsCaller() const noexcept { return false; }
 };
 
+struct LockOwnerPlace;
+
 }  // namespace weft::synchronization
 
 #endif  // WEFT_SYNC_WAIT_LOCK_OWNER_H_

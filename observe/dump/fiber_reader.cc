@@ -1,0 +1,170 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/observe/dump/fiber_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "weft/base/fiber_clock.h"
+#include "weft/scheduling_group/fiber/entity_pool.h"
+#include "weft/scheduling_group/fiber/group_stacks.h"
+#include "weft/scheduling_group/fiber/read_section.h"
+#include "weft/scheduling_group/group/group_registry.h"
+#include "weft/scheduling_group/group/loop_groups.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/sync/fiber_mutex.h"
+#include "weft/sync/fiber_shared_mutex.h"
+#include "weft/timer/queue/timer_node.h"
+
+namespace weft::synchronization {
+
+struct LockOwnerPlace {
+  static constexpr std::size_t kOfMutex = offsetof(FiberMutex, owner_);
+  static constexpr std::size_t kOfSharedMutex = offsetof(FiberSharedMutex, writer_);
+};
+
+}  // namespace weft::synchronization
+
+namespace weft::observe {
+
+using scheduling_group::FiberEntity;
+using scheduling_group::FiberPhase;
+using scheduling_group::ParkClock;
+using scheduling_group::SchedulingGroup;
+using scheduling_group::WaitKind;
+using scheduling_group::WaitReason;
+using synchronization::LockOwnerPlace;
+
+namespace {
+
+std::uint64_t AddressOf(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
+
+// Where the owner of the lock waited for is named; 0: it is not.
+std::uint64_t PlaceOfOwner(WaitReason reason) {
+  if (reason.kind() == WaitKind::kMutex) return reason.object() + LockOwnerPlace::kOfMutex;
+  if (reason.kind() == WaitKind::kSharedMutex) return reason.object() + LockOwnerPlace::kOfSharedMutex;
+  return 0;
+}
+
+// DFR1
+bool AreOfOneTurn(const FiberEntity& a, const FiberEntity& b) {
+  return a.state().Load() == b.state().Load() && a.id() == b.id() && a.stack_top() == b.stack_top() &&
+         a.context.saved_stack_pointer() == b.context.saved_stack_pointer() && a.next == b.next &&
+         a.ready_stamp.word() == b.ready_stamp.word() && a.name_address() == b.name_address();
+}
+
+bool HasSavedStack(const FiberEntity& fiber) {
+  const FiberPhase phase = fiber.state().Load();
+  return (phase == FiberPhase::kParked || phase == FiberPhase::kReady) && fiber.has_stack();
+}
+
+}  // namespace
+
+FiberReader::FiberReader(MemoryReader* memory, StackTable* stacks)
+    : memory_(*memory), stacks_(stacks), chunk_(new EntityCopy[scheduling_group::kEntitiesPerChunk]) {
+  const scheduling_group::ReadSection section;
+  for (const SchedulingGroup* group : scheduling_group::AllGroups()) groups_.emplace(group, group->id());
+  for (const SchedulingGroup* group : scheduling_group::LoopGroups::All()) groups_.emplace(group, group->id());
+}
+
+bool FiberReader::CopyChunk(std::size_t chunk) {
+  chunk_address_ = AddressOf(scheduling_group::EntityChunkAt(chunk));
+  return memory_.Read(chunk_.get(), chunk_address_, scheduling_group::kEntitiesPerChunk * sizeof(EntityCopy));
+}
+
+std::optional<FiberRecord> FiberReader::ReadFiber(std::size_t index) {
+  EntityCopy& copy = chunk_[index];
+  FiberRecord record;
+  record.entity = chunk_address_ + index * sizeof(FiberEntity);
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    if (copy->state().Load() == FiberPhase::kDead) return std::nullopt;
+    if (Describe(copy, &record)) {
+      if (ReadStack(&copy, &record)) return record;
+    } else if (!memory_.Read(&copy, record.entity, sizeof(copy))) {
+      return std::nullopt;
+    }
+  }
+  if (copy->state().Load() == FiberPhase::kDead) return std::nullopt;
+  // It runs and waits by turns. DFR1: no reason.
+  record.is_parked = false;
+  record.stack_note = StackNote::kChanging;
+  return record;
+}
+
+std::optional<int> FiberReader::GroupOf(const FiberEntity& fiber) const {
+  const auto found = groups_.find(fiber.group());
+  return found != groups_.end() ? std::optional<int>(found->second) : std::nullopt;
+}
+
+bool FiberReader::Describe(const EntityCopy& copy, FiberRecord* record) {
+  record->id = copy->id();
+  record->phase = copy->state().Load();
+  record->group = GroupOf(*copy);
+  record->in_scope = copy->cancel_word.scoped();
+  record->cancelled = copy->cancel_word.pending();
+  record->stack_top = AddressOf(copy->stack_top());
+  record->stack_low = AddressOf(copy->context.saved_stack_pointer());
+  record->name.clear();
+  if (copy->name_address() == nullptr) return true;
+  record->name = memory_.ReadString(AddressOf(copy->name_address()), kMostName);
+  EntityCopy again;
+  return memory_.Read(&again, record->entity, sizeof(again)) && again->id() == record->id &&
+         again->name_address() == copy->name_address();  // DFR4
+}
+
+bool FiberReader::ReadStack(EntityCopy* copy, FiberRecord* record) {
+  const EntityCopy before = *copy;
+  record->is_parked = record->phase == FiberPhase::kParked;
+  record->stack = StackTable::kNone;
+  if (record->is_parked) ReadWait(before, record);
+  if (!HasSavedStack(*before)) {
+    record->stack_note = record->phase == FiberPhase::kReady ? StackNote::kNotBegun : StackNote::kRunning;
+    return true;
+  }
+  record->stack_note = stacks_ != nullptr ? StackNote::kUnreadable : StackNote::kNotWanted;
+  const bool copied = stacks_ != nullptr && CopyStack(*record, &words_, copy);
+  if (!copied && !memory_.Read(copy, record->entity, sizeof(*copy))) return false;
+  if (!AreOfOneTurn(*before, **copy)) return false;
+  if (!copied) return true;
+  if (record->phase == FiberPhase::kReady) {  // DFR3
+    if (!CopyStack(*record, &words_again_, copy) || words_again_ != words_) return false;
+    if (!AreOfOneTurn(*before, **copy)) return false;
+  }
+  record->stack = stacks_->Find({.low = record->stack_low, .words = words_});
+  if (record->stack != StackTable::kNone) record->stack_note = StackNote::kRead;
+  return true;
+}
+
+// And the entity after it.
+bool FiberReader::CopyStack(const FiberRecord& record, std::vector<std::uint64_t>* words, EntityCopy* copy) {
+  const std::uint64_t size = record.stack_top - record.stack_low;
+  if (record.stack_low >= record.stack_top || record.stack_low % sizeof(std::uint64_t) != 0 ||
+      size > scheduling_group::GroupStacks::kMaxStackSize) {
+    return false;
+  }
+  words->resize(std::min<std::size_t>(size, kMostStack) / sizeof(std::uint64_t));
+  const std::array<MemoryReader::Part, 2> parts{
+      MemoryReader::Part{words->data(), record.stack_low, words->size() * sizeof(std::uint64_t)},
+      MemoryReader::Part{copy, record.entity, sizeof(*copy)}};
+  return memory_.Read(parts);
+}
+
+void FiberReader::ReadWait(const EntityCopy& copy, FiberRecord* record) {
+  record->reason = copy->wait_reason();
+  record->waits_for = ParkClock::Since(copy->ready_stamp.word());
+  record->limit.reset();
+  if (record->reason.timed()) {
+    const timer::Tick tick = static_cast<const timer::TimeOut*>(copy->wait_storage_of_copy())->tick;
+    if (tick != 0 && tick != timer::kNever) record->limit = timer::BeginOfTick(tick) - FiberClock::now();
+  }
+  record->owner_address = 0;
+  if (const std::uint64_t place = PlaceOfOwner(record->reason); place != 0) {
+    std::uint64_t owner = 0;
+    if (memory_.Read(&owner, place, sizeof(owner))) record->owner_address = owner;
+  }
+}
+
+}  // namespace weft::observe

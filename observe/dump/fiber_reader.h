@@ -1,0 +1,129 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberReader: what another thread can say of a fiber while fibers run: its entity, what it waits for, its stack.
+//
+// No fiber and no worker is stopped. The entities of a chunk are copied at once. For each living fiber its name is
+// copied, then the used part of its stack, then its entity once more. If the two copies of the entity agree, the fiber
+// did not run in between:
+//
+//   reader                                    the fiber, if it runs meanwhile
+//   ------                                    -------------------------------
+//   copies the entity                         is woken: kReady, then kRunning
+//   copies the stack                          writes to its stack
+//   copies the entity again, compares         parks again: another ParkStamp (scheduling_group/fiber/wait_reason.h)
+//
+// Invariants
+//   DFR1  A stack and a WaitReason are reported only if phase, id, saved stack pointer, name, WaitReason and ParkStamp
+//        are the same before and after. A ParkStamp differs from park to park. (Each copy is a system call, or the
+//        kernel's next part of one; it refers to a page by a full read-modify-write, so the copies are made in order.)
+//   DFR2  What is read may be gone: every address that comes from a copy is read by MemoryReader. Entities are never
+//        unmapped (entity_pool.h).
+//   DFR3  A ready fiber that has begun has no ParkStamp that tells its turns apart. Its stack is copied twice, and
+//        reported if both copies are equal.
+//   DFR4  A name is freed after it has been taken out of the entity: one that is there after it was copied was there.
+//
+// A fiber that changes too often (kAttempts) is reported without its stack. A fiber that runs on a worker has its stack
+// in use: it is reported by name.
+// Any thread, one at a time; in a forked child it reads the child's memory. Takes no lock but the loop groups' pool's.
+#ifndef WEFT_OBSERVE_DUMP_FIBER_READER_H_
+#define WEFT_OBSERVE_DUMP_FIBER_READER_H_
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "weft/observe/dump/memory_reader.h"
+#include "weft/observe/dump/stack_table.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/fiber/node_arena.h"
+
+namespace weft::observe {
+
+// Of its stack.
+enum class StackNote : std::uint8_t {
+  kRead,        // FiberRecord::stack is its number
+  kNotBegun,    // the fiber has none yet
+  kRunning,     // in use by a worker
+  kChanging,    // it ran each time that it was looked at
+  kUnreadable,  // the memory is gone, or cannot be unwound
+  kNotWanted,
+};
+
+struct FiberRecord {
+  std::uint64_t id = 0;
+  std::uint64_t entity = 0;
+  std::string name;
+  std::optional<int> group;  // nothing: it has ended, with the fiber in it
+  scheduling_group::FiberPhase phase = scheduling_group::FiberPhase::kDead;
+  bool is_parked = false;                         // and these two hold
+  scheduling_group::WaitReason reason;            // kNone: it does not say
+  std::chrono::milliseconds waits_for{0};         // about
+  std::optional<std::chrono::nanoseconds> limit;  // until the wait's deadline; below 0: it has passed
+  bool in_scope = false;                          // a cancel scope
+  bool cancelled = false;
+  std::uint64_t owner_address = 0;  // of a mutex: on its owner's stack; 0: none is known
+  std::uint64_t stack_low = 0;      // of the used part
+  std::uint64_t stack_top = 0;      // 0: it has no stack
+  StackNote stack_note = StackNote::kNotWanted;
+  int stack = StackTable::kNone;
+};
+
+class FiberReader {
+ public:
+  // stacks: nullptr: they are not wanted.
+  FiberReader(MemoryReader* memory, StackTable* stacks);
+
+  // Calls visit(FiberRecord) for each fiber. A snapshot: fibers come and go meanwhile.
+  template <class Visit>
+  void ForEach(Visit visit) {
+    const std::size_t chunks = scheduling_group::EntityChunkCount();
+    for (std::size_t i = 0; i < chunks; ++i) {
+      if (!CopyChunk(i)) continue;
+      for (std::size_t j = 0; j < scheduling_group::kEntitiesPerChunk; ++j) {
+        if (std::optional<FiberRecord> record = ReadFiber(j)) visit(*std::move(record));
+      }
+    }
+  }
+
+ private:
+  using FiberEntity = scheduling_group::FiberEntity;
+  static constexpr int kAttempts = 3;
+  static constexpr std::size_t kMostStack = 256 * 1024;  // of a stack's used part; the frames beyond are not seen
+  static constexpr std::size_t kMostName = 256;
+
+  // A byte-wise copy, to be looked at only.
+  struct alignas(FiberEntity) EntityCopy {
+    std::byte bytes[sizeof(FiberEntity)];
+    const FiberEntity& operator*() const { return *reinterpret_cast<const FiberEntity*>(bytes); }
+    const FiberEntity* operator->() const { return &**this; }
+  };
+
+  bool CopyChunk(std::size_t chunk);
+  // Nothing: there is no fiber in it.
+  std::optional<FiberRecord> ReadFiber(std::size_t index);
+  // False: it is another fiber's by now, or nobody's.
+  bool Describe(const EntityCopy& copy, FiberRecord* record);
+  // False: the fiber has run meanwhile. *copy: its entity, read again.
+  bool ReadStack(EntityCopy* copy, FiberRecord* record);
+  bool CopyStack(const FiberRecord& record, std::vector<std::uint64_t>* words, EntityCopy* copy);
+  void ReadWait(const EntityCopy& copy, FiberRecord* record);
+  std::optional<int> GroupOf(const FiberEntity& fiber) const;
+
+  MemoryReader& memory_;
+  StackTable* const stacks_;
+  std::unordered_map<const scheduling_group::SchedulingGroup*, int> groups_;
+  std::unique_ptr<EntityCopy[]> chunk_;
+  std::uint64_t chunk_address_ = 0;
+  std::vector<std::uint64_t> words_;        // of a stack
+  std::vector<std::uint64_t> words_again_;  // DFR3
+};
+
+}  // namespace weft::observe
+
+#endif  // WEFT_OBSERVE_DUMP_FIBER_READER_H_

@@ -1,0 +1,64 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// FiberReport: what FiberReader has found, put together and written: as text, or as JSON.
+#ifndef WEFT_OBSERVE_DUMP_FIBER_REPORT_H_
+#define WEFT_OBSERVE_DUMP_FIBER_REPORT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "weft/observe/dump/fiber_filter.h"
+#include "weft/observe/dump/fiber_reader.h"
+#include "weft/observe/dump/stack_table.h"
+#include "weft/observe/dump_options.h"
+
+namespace weft::observe {
+
+class FiberReport {
+ public:
+  FiberReport(const DumpOptions& options, const FiberFilter& filter, StackUnwinder* unwinder, const StackTable& stacks)
+      : options_(options), filter_(filter), unwinder_(*unwinder), stacks_(stacks) {}
+
+  void Add(FiberRecord fiber);
+  // When all are there.
+  void Write(std::ostream& out);
+
+ private:
+  // Fibers that are shown together.
+  struct Group {
+    std::vector<const FiberRecord*> fibers;
+    const FiberRecord& first() const { return *fibers.front(); }
+  };
+
+  void FindOwners();
+  std::vector<Group> MakeGroups() const;
+  const FiberRecord* OwnerOf(const FiberRecord& fiber) const;
+  const FrameName& NameOf(std::uint64_t address);
+
+  void WriteText(std::ostream& out);
+  void WriteTextGroup(std::ostream& out, const Group& group);
+  void WriteTextWait(std::ostream& out, const Group& group);
+  void WriteTextList(std::ostream& out, const Group& group);
+  void WriteTextStack(std::ostream& out, const FiberRecord& fiber);
+  void WriteJson(std::ostream& out);
+  void WriteJsonFiber(std::ostream& out, const FiberRecord& fiber);
+  void WriteJsonStack(std::ostream& out, std::size_t number);
+
+  const DumpOptions& options_;
+  const FiberFilter& filter_;
+  StackUnwinder& unwinder_;
+  const StackTable& stacks_;
+  std::vector<FiberRecord> fibers_;                        // all: owners are among them
+  std::map<std::uint64_t, const FiberRecord*> by_top_;     // of the stack
+  std::map<std::uint64_t, const FiberRecord*> by_entity_;  // both: when all are there
+  std::map<std::uint64_t, FrameName> names_;
+};
+
+}  // namespace weft::observe
+
+#endif  // WEFT_OBSERVE_DUMP_FIBER_REPORT_H_

@@ -1,0 +1,49 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// DumpFibers(): what every fiber of the process does, and where.
+// Sample:
+//   weft::DumpFibers(std::cerr);
+//   weft::DumpFibers(file, {.format = weft::DumpOptions::Format::kJson});
+//   weft::DumpFibers(std::cerr, {.filter = "state=parked,reason=mutex|join,age=5s"});
+//
+//     weft: 100002 fibers: 100001 parked, 0 ready, 0 new, 1 running
+//
+//     100000 fibers, parked: channel_get 0x7f0c5c0012a0, for 3.2 s to 3.4 s, in group 0
+//       'worker' (id 17), 'worker' (id 18) ... and 99998 more
+//       0x55d0c8a1b2c3 weft::FiberChannel<Job>::Get() (channel.h:231)
+//       ...
+//
+// For each fiber: id, name, scheduling group; state; if it is parked, what it waits for, its address (of a descriptor
+// the number), for how long, who owns it (a mutex, the fiber that is joined), the deadline of the wait; whether it has
+// been cancelled; its stack. Fibers of the same state, reason and stack are shown together.
+//
+//   state    new: it has not run yet. ready: it waits for a worker. running: on a worker, or about to leave it. parked
+//   age      from a coarse clock: 0.1 s too long at most, if the machine gives the slice monitor its CPU
+//   owner    of a FiberMutex and a FiberSharedMutex's writer. FiberTimedMutex has none
+//   stack    of fibers that are ready or parked. One that runs is shown without: its worker uses the stack
+//   missing  creators, CPU time: Weft does not keep them
+//
+// Frames have names where the program's files have symbols, and lines where they have debug information; the library
+// for that is libdw.so.1 (Debian: libdw1). Without it there are no frames, and the dump says so.
+//
+// Who may call: any fiber and any thread, at any time: before StartRuntime(), while it starts and ends, after its end,
+// in a forked child (which has the fibers of its parent, and none of them runs). Several at once are several dumps. Not
+// in a signal handler: it allocates. A fiber switches: a thread of its own makes the dump.
+// No fiber or worker is stopped, so it is no picture of one instant: each fiber is shown as it was at some time during
+// the call (observe/dump/fiber_reader.h). Cost: some 10 ms, and 2 us for each fiber.
+#ifndef WEFT_OBSERVE_DUMP_FIBERS_H_
+#define WEFT_OBSERVE_DUMP_FIBERS_H_
+
+#include <iosfwd>
+
+#include "weft/observe/dump_options.h"
+
+namespace weft {
+
+// False: the filter is not understood, or there is no memory; one line on `out` says so.
+bool DumpFibers(std::ostream& out, const DumpOptions& options = {});
+
+}  // namespace weft
+
+#endif  // WEFT_OBSERVE_DUMP_FIBERS_H_

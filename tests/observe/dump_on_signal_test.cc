@@ -1,0 +1,92 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/observe/dump_on_signal.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <string>
+
+#include "weft/fiber/fiber.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/tests/observe/dump_until.h"
+
+namespace weft::observe {
+namespace {
+
+// What is written to stderr while it lives.
+class StderrPipe {
+ public:
+  StderrPipe() : saved_(::dup(STDERR_FILENO)) {
+    EXPECT_EQ(::pipe(ends_.data()), 0);
+    ::dup2(ends_[1], STDERR_FILENO);
+  }
+  ~StderrPipe() {
+    ::dup2(saved_, STDERR_FILENO);
+    for (const int fd : {saved_, ends_[0], ends_[1]}) ::close(fd);
+  }
+  StderrPipe(const StderrPipe&) = delete;
+  StderrPipe& operator=(const StderrPipe&) = delete;
+
+  std::string ReadUntil(const std::string& end) {
+    std::string text;
+    while (!Has(text, end)) {
+      std::array<char, 4096> piece;
+      const ssize_t size = ::read(ends_[0], piece.data(), piece.size());
+      if (size <= 0) break;
+      text.append(piece.data(), static_cast<std::size_t>(size));
+    }
+    return text;
+  }
+
+ private:
+  const int saved_;
+  std::array<int, 2> ends_{};
+};
+
+TEST(DumpOnSignal, ASignalThatIsUsedOrIsNoneIsRefused) {
+  for (const int signal : {SIGKILL, SIGSTOP, 0, 1000}) EXPECT_FALSE(DumpFibersOnSignal(signal)) << signal;
+  struct sigaction used = {};
+  used.sa_handler = SIG_IGN;
+  struct sigaction former = {};
+  ::sigaction(SIGUSR1, &used, &former);
+  StderrPipe pipe;
+  EXPECT_FALSE(DumpFibersOnSignal(SIGUSR1));
+  EXPECT_TRUE(Has(pipe.ReadUntil("\n"), "is not taken: it is used already"));
+  ::sigaction(SIGUSR1, &former, nullptr);
+}
+
+TEST(DumpOnSignal, TheSignalMakesADump) {
+  fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+  FiberEvent event;
+  Fiber waiter({.name = "waiter"}, [&] { event.Wait(); });
+  static_cast<void>(DumpUntil("name=waiter", ", parked: event"));
+  ASSERT_TRUE(DumpFibersOnSignal(SIGUSR2, {.stacks = false}));
+  {
+    StderrPipe pipe;
+    EXPECT_FALSE(DumpFibersOnSignal(SIGUSR1)) << "one is enough";
+    EXPECT_TRUE(Has(pipe.ReadUntil("\n"), "another signal makes dumps already"));
+    for (int i = 0; i < 2; ++i) {
+      ::raise(SIGUSR2);
+      EXPECT_TRUE(Has(pipe.ReadUntil("in group 0\n"), "fiber 'waiter' (id ")) << i;
+    }
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::raise(SIGUSR2);
+      ::_exit(0);
+    }
+    int status = -1;
+    EXPECT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << "it has ignored it";
+  }
+  event.Set();
+  waiter.Join();
+}
+
+}  // namespace
+}  // namespace weft::observe

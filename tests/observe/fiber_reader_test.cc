@@ -1,0 +1,168 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What FiberReader says of a fiber that runs between its two looks: the test lets it run there.
+
+#include "weft/observe/dump/fiber_reader.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/this_fiber.h"
+#include "weft/sync/fiber_semaphore.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/tests/observe/dump_until.h"
+
+namespace weft::observe {
+namespace {
+
+// Calls `between` after a stack has been copied, and before its entity is.
+class InterruptedReader : public MemoryReader {
+ public:
+  using MemoryReader::Read;
+  bool Read(std::span<const Part> parts) noexcept override {
+    if (parts.size() != 2) return MemoryReader::Read(parts);
+    ++stacks_copied;
+    if (!MemoryReader::Read(parts.first(1))) return false;
+    if (between) between();
+    return MemoryReader::Read(parts.last(1));
+  }
+
+  std::function<void()> between;
+  int stacks_copied = 0;
+};
+
+class FiberReaderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!unwinder_.why_not().empty()) GTEST_SKIP() << unwinder_.why_not();
+  }
+
+  // The fiber of that name; nothing: it is not found.
+  std::optional<FiberRecord> Find(const std::string& name) {
+    FiberReader reader(&memory_, &stacks_);
+    std::optional<FiberRecord> found;
+    memory_.stacks_copied = 0;
+    reader.ForEach([&](FiberRecord fiber) {
+      if (fiber.name == name) found = std::move(fiber);
+    });
+    return found;
+  }
+  void AwaitParked() { static_cast<void>(DumpUntil("name=waiter,state=parked", "1 of them match")); }
+
+  fiber::RuntimeOf runtime_{fiber::Shape{1, 1}};
+  StackUnwinder unwinder_;
+  StackTable stacks_{&unwinder_, 64};
+  InterruptedReader memory_;
+  FiberSemaphore turns_{0};
+  std::atomic<int> turns_made_{0};
+  std::atomic<bool> stop_{false};
+};
+
+TEST_F(FiberReaderTest, AFiberThatHasRunMeanwhileIsReadAgain) {
+  Fiber waiter({.name = "waiter"}, [&] {
+    while (!stop_) {
+      turns_.Acquire();
+      ++turns_made_;
+    }
+  });
+  AwaitParked();
+  bool once = false;
+  const auto make_a_turn = [&] {
+    const int before = turns_made_;
+    turns_.Release();
+    while (turns_made_ == before) std::this_thread::yield();
+    AwaitParked();
+  };
+  memory_.between = [&] {
+    if (!std::exchange(once, true)) make_a_turn();
+  };
+  std::optional<FiberRecord> found = Find("waiter");
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(memory_.stacks_copied, 2);
+  EXPECT_EQ(found->stack_note, StackNote::kRead);
+  EXPECT_TRUE(found->is_parked);
+
+  memory_.between = make_a_turn;
+  found = Find("waiter");
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->stack_note, StackNote::kChanging);
+  EXPECT_FALSE(found->is_parked) << "nothing is said of a wait that may be over";
+  EXPECT_EQ(found->stack, StackTable::kNone);
+
+  memory_.between = nullptr;
+  stop_ = true;
+  turns_.Release();
+  waiter.Join();
+}
+
+TEST_F(FiberReaderTest, AFiberThatHasEndedMeanwhileIsNotThere) {
+  Fiber waiter({.name = "waiter"}, [&] { turns_.Acquire(); });
+  AwaitParked();
+  bool once = false;
+  memory_.between = [&] {
+    if (std::exchange(once, true)) return;
+    turns_.Release();
+    waiter.Join();
+  };
+  EXPECT_FALSE(Find("waiter").has_value());
+}
+
+TEST_F(FiberReaderTest, AReadyFibersStackIsCopiedTwice) {
+  std::atomic<std::atomic<int>*> on_stack{nullptr};
+  Fiber ready({.name = "ready"}, [&] {
+    std::atomic<int> word{0};
+    on_stack = &word;
+    FiberYield();  // To the next one, which does not let it run.
+    EXPECT_NE(word, 0);
+  });
+  Fiber runner({.name = "runner"}, [&] {
+    while (on_stack == nullptr) FiberYield();
+    while (!stop_) continue;
+  });
+  static_cast<void>(DumpUntil("name=ready,state=ready", "1 of them match"));
+  while (Find("ready")->stack_note != StackNote::kRead) std::this_thread::yield();
+  EXPECT_EQ(memory_.stacks_copied, 2);
+  bool once = false;
+  memory_.between = [&] {
+    if (!std::exchange(once, true)) ++*on_stack.load();
+  };
+  EXPECT_EQ(Find("ready")->stack_note, StackNote::kRead);
+  EXPECT_EQ(memory_.stacks_copied, 4);
+  memory_.between = [&] { ++*on_stack.load(); };
+  EXPECT_EQ(Find("ready")->stack_note, StackNote::kChanging);
+  memory_.between = nullptr;
+  stop_ = true;
+  runner.Join();
+  ready.Join();
+}
+
+TEST_F(FiberReaderTest, AStackWhoseMemoryIsGoneIsUnreadable) {
+  class NoStacks : public MemoryReader {
+    bool Read(std::span<const Part> parts) noexcept override { return parts.size() == 1 && MemoryReader::Read(parts); }
+  } memory;
+  Fiber waiter({.name = "waiter"}, [&] { turns_.Acquire(); });
+  AwaitParked();
+  FiberReader reader(&memory, &stacks_);
+  int found = 0;
+  reader.ForEach([&](const FiberRecord& fiber) {
+    ++found;
+    EXPECT_EQ(fiber.stack_note, StackNote::kUnreadable);
+    EXPECT_EQ(fiber.reason.kind(), scheduling_group::WaitKind::kSemaphore);
+  });
+  EXPECT_EQ(found, 1);
+  turns_.Release();
+  waiter.Join();
+}
+
+}  // namespace
+}  // namespace weft::observe
