@@ -32,8 +32,8 @@ namespace fiber {
 using weft::Launch;  // docs/from_trpc.md
 }  // namespace fiber
 
-// The group of the calling fiber; for a plain thread one group of its NUMA node after the other. Where groups have names
-// (--fiber_groups), of those with the first name.
+// The group of the calling fiber; for a plain thread one group of its NUMA node after the other. Where groups have
+// names (--fiber_groups), of those with the first name.
 inline constexpr std::size_t kNearestSchedulingGroup = std::numeric_limits<std::size_t>::max() - 1;
 
 // Any group: one after the other, whoever calls. Where groups have names, of those with the name of the caller's.

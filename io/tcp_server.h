@@ -160,9 +160,9 @@ class TcpServer {
     // the deadline of Stop(); an exception that leaves it is logged, and means false.
     std::function<bool()> admit{};
     // How the fiber of each connection is started; for a RequestHandler, that of its first request. By default the
-    // connections take the groups in turn (where groups have names, those with the name of the group in which Start() is
-    // called), and later requests run in the group that polls for the connection. A group given here holds for all of
-    // them.
+    // connections take the groups in turn (where groups have names, those with the name of the group in which Start()
+    // is called), and later requests run in the group that polls for the connection. A group given here holds for all
+    // of them.
     FiberAttributes connection_fiber{.scheduling_group = kUnspecifiedSchedulingGroup};
     // For Stop(), as above. Clients that have no request in flight notice neither.
     std::chrono::milliseconds first_request_at_stop{1000};

@@ -12,8 +12,10 @@
 namespace weft {
 
 struct DumpOptions {
+  // Text for people, or a JSON object.
   enum class Format : std::uint8_t { kText, kJson };
 
+  // What is written.
   Format format = Format::kText;
   // Terms that must all hold, separated by commas; "": all fibers.
   //   name=PATTERN     as of files in a shell: name=worker*
