@@ -44,7 +44,11 @@ void AppendEscaped(std::string_view text, bool in_quotes, std::string* to) {
   }
 }
 
-Labels OfGroup(const GroupCounts& counts) { return {{"group", std::to_string(counts.group)}}; }
+Labels OfGroup(const GroupCounts& counts) {
+  Labels labels = {{"group", std::to_string(counts.group)}};
+  if (!counts.name.empty()) labels.emplace_back("name", counts.name);
+  return labels;
+}
 
 // One value a group.
 template <class Read>

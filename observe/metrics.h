@@ -13,8 +13,8 @@
 //   });
 //
 // Names begin with `weft_`; times are in seconds, memory in bytes. Counters begin at 0 when the runtime starts. What is
-// of a scheduling group has the label `group`. A histogram's waits are estimates (scheduling_group/watch/wait_samples.h
-// says how they are sampled), its sum, too.
+// of a scheduling group has the label `group`, and `name` if it has one (--fiber_groups). A histogram's waits are
+// estimates (scheduling_group/watch/wait_samples.h says how they are sampled), its sum, too.
 //
 // Cost: Metrics() reads what workers count anyway: some microseconds a group and a worker. Nothing is counted for it.
 //

@@ -60,6 +60,13 @@ TEST(MetricsTest, TheyCountWhatHasHappened) {
   EXPECT_EQ(page.find("# EOF"), std::string::npos);
 }
 
+TEST(MetricsTest, AGroupWithANameHasItAsALabel) {
+  const fiber::RuntimeOf runtime(fiber::NamedGroupsOf("latency:1,batch:2"));
+  const std::string page = Page(Metrics());
+  EXPECT_EQ(ValueOf(page, "weft_workers{group=\"0\",name=\"latency\"}"), 1);
+  EXPECT_EQ(ValueOf(page, "weft_workers{group=\"1\",name=\"batch\"}"), 2);
+}
+
 TEST(MetricsTest, TheyMayBeAskedWithoutARuntime) {
   const std::string page = Page(Metrics(), MetricsFormat::kOpenMetrics);
   EXPECT_EQ(ValueOf(page, "weft_fibers"), 0);
