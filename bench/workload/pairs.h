@@ -29,7 +29,7 @@
 namespace weft::bench {
 
 template <class Runtime>
-struct HandOffPair {
+struct PairInTurns {
   template <class Done>
   void First(const std::atomic<bool>& stop, const Done& done) {
     for (;;) {
@@ -62,7 +62,7 @@ struct HandOffPair {
 // first, second: number of a pair -> group in which the fiber begins.
 template <class Runtime, class First, class Second>
 void MeasurePairs(Round& round, const std::string& what, int count, First first, Second second) {
-  using Pair = HandOffPair<Runtime>;
+  using Pair = PairInTurns<Runtime>;
   const auto pairs = std::make_unique<Pair[]>(static_cast<std::size_t>(count));
   std::atomic<bool> stop = false;
   typename Runtime::Latch done(2 * count);
