@@ -28,10 +28,10 @@
 #define WEFT_SCHEDULING_GROUP_FIBER_WAIT_REASON_H_
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 
 #include "weft/base/thread/cpu.h"
+#include "weft/base/time/clock.h"
 
 namespace weft::scheduling_group {
 

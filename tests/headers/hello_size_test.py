@@ -11,8 +11,9 @@ import unittest
 STRIP, HELLO = sys.argv[1:]
 del sys.argv[1:]
 
-# 446,784 with g++ 12 and the preset release; docs/decisions/018 says what it consists of.
-MOST_BYTES = 456_000
+# 494,128 with g++ 12 and the preset release; docs/decisions/018 says what most of it consists of. Plans, groups by
+# name and what a parked fiber waits for are some 40,000 of it.
+MOST_BYTES = 504_000
 
 
 class HelloSize(unittest.TestCase):
