@@ -71,7 +71,7 @@ std::optional<RuntimePlan> Plan(const RuntimeOptions& options, std::string* erro
   const std::size_t count = plan->plan.groups.size();
   if (count > scheduling_group::kMaxGroups) {
     *error = base::StrCat(count, " scheduling groups are too many, at most ", scheduling_group::kMaxGroups,
-                          ": ask for fewer workers (--fiber_concurrency_hint) or larger groups "
+                          ": ask for fewer workers (--fiber_concurrency_hint, --fiber_groups) or larger groups "
                           "(--fiber_scheduling_group_size)");
     return std::nullopt;
   }
@@ -312,6 +312,10 @@ std::size_t SchedulingGroupNamed(std::string_view name) {
 std::string GetSchedulingGroupName(std::size_t scheduling_group) {
   constexpr const char* kName = "GetSchedulingGroupName";
   return AskRuntime(kName, std::string(), [&](const RuntimeInstance& runtime) {
+    const SchedulingGroup* const own = scheduling_group::CurrentGroup();
+    if (own != nullptr && own->of_loop() && scheduling_group == static_cast<std::size_t>(own->id())) {
+      return std::string();
+    }
     CheckGroup(kName, scheduling_group, runtime.group_count());
     return runtime.name(scheduling_group);
   });

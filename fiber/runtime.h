@@ -105,7 +105,7 @@ std::size_t GetCurrentSchedulingGroupIndex();
 //   bool started = StartFiberDetached({.scheduling_group = SchedulingGroupNamed("batch")}, [] { RebuildIndex(); });
 std::size_t SchedulingGroupNamed(std::string_view name);
 
-// The name of a group (--fiber_groups); "" if it has none.
+// The name of a group (--fiber_groups); "" if it has none, as that of a FiberLoop.
 std::string GetSchedulingGroupName(std::size_t scheduling_group);
 
 // The kernel's number of the NUMA node that the group is on, -1 if it is on none in particular.

@@ -129,6 +129,9 @@ bool TcpServer::Start() {
 }
 
 void TcpServer::AcceptAll() {
+  // In turn, not all in the group that accepts.
+  std::size_t& group = options_.connection_fiber.scheduling_group;
+  if (scheduling_group::IsCallersName(group)) group = kUnspecifiedSchedulingGroup;
   while (!accept_scope_.IsCancelled() && AcceptOne(/*in_scope=*/true, Deadline::None())) {
   }
   // First what waits now, for `admit` may take its time. Not more: clients that come in a row would hold the drain up.

@@ -311,7 +311,7 @@ class TcpServer {
   const RequestHandler::Function handler_;  // it counts what it returns if served_ is kRequests
   const RequestHandler::Goodbye goodbye_;
   const RequestHandler::Function greeting_;
-  const Options options_;
+  Options options_;
   const FiberAttributes resume_fiber_;           // of a request after the first
   base::RefPtr<FiberExecutionContext> context_;  // of Start(): the requests' if their attributes have none
   TcpListener listener_;

@@ -229,14 +229,16 @@ void RuntimeInstance::Retire(std::size_t unfinished) {
 }
 
 std::size_t RuntimeInstance::GroupsNamed(std::string_view name) const {
-  std::string names;
-  for (std::size_t g = 0; g < plan_.groups.size(); ++g) {
-    const std::string& found = plan_.groups[g].name;
-    if (found == name && !name.empty()) return scheduling_group::kNamedGroups + g;
-    if (g == 0 || found != plan_.groups[g - 1].name) names += (g == 0 ? "" : ", ") + found;
+  const std::vector<PlannedGroup>& groups = plan_.groups;
+  const bool none_has = groups.front().name.empty();
+  for (std::size_t g = 0; g < groups.size() && !none_has; ++g) {
+    if (groups[g].name == name) return scheduling_group::kNamedGroups + g;
   }
-  WEFT_CHECK(plan_.groups.front().name.empty(), "SchedulingGroupNamed: there is no scheduling group named '", name,
-             "', only ", names);
+  std::string names;
+  for (std::size_t g = 0; g < groups.size() && !none_has; ++g) {
+    if (g == 0 || groups[g].name != groups[g - 1].name) names += (g == 0 ? "" : ", ") + groups[g].name;
+  }
+  WEFT_CHECK(none_has, "SchedulingGroupNamed: there is no scheduling group named '", name, "', only ", names);
   WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroupNamed: no scheduling group has a name (--fiber_groups), so '", name,
                         "' is not kept apart from other work");
   return kNearestSchedulingGroup;

@@ -75,6 +75,7 @@ WaitResult BlockingPool::Execute(BlockingCall* call, Interruptible interruptible
   std::optional<base::TestTimeHold> holds(std::in_place);
   call->errno_ = errno;
   call->context_ = FiberExecutionContext::Capture();
+  call->group_ = scheduling_group::CurrentGroup();
   call->asked_at_ = Steady::now();
   for (;;) {
     WaitResult result = AcquireCapacity(interruptible, deadline);
@@ -292,6 +293,7 @@ BlockingCall* BlockingPool::Next(Thread* self) noexcept {
 
 void BlockingPool::Run(BlockingCall* call) noexcept {
   NoteWait(Steady::now() - call->asked_at_);
+  scheduling_group::ServeGroup(call->group_);
   errno = call->errno_;
   if (call->context_ == nullptr) {
     call->Run();

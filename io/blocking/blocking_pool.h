@@ -57,6 +57,7 @@
 #include "weft/base/thread/thread_annotations.h"
 #include "weft/base/time/clock.h"
 #include "weft/fiber/execution_context.h"
+#include "weft/scheduling_group/group/group_registry.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_semaphore.h"
 
@@ -88,8 +89,9 @@ class BlockingCall {
   bool posted_ = false;  // Written before it enters the queue.
   int errno_ = 0;        // Passed to the thread and back, as if f had run in place.
   std::chrono::steady_clock::time_point asked_at_;
-  base::RefPtr<FiberExecutionContext> context_;  // The caller's, since Run() is part of its work.
-  FiberEvent settled_;                           // The fate is kRan or kRejected.
+  const scheduling_group::SchedulingGroup* group_ = nullptr;  // The caller's.
+  base::RefPtr<FiberExecutionContext> context_;               // The caller's, since Run() is part of its work.
+  FiberEvent settled_;                                        // The fate is kRan or kRejected.
 };
 
 // A snapshot. Sums start at 0 with the process (in a forked child: with the fork).

@@ -45,12 +45,19 @@ constexpr std::size_t kMaxNodes = 64;  // With more, the nearest groups are thos
 constinit std::array<SchedulingGroup*, kMaxGroups> groups_by_node{};
 constinit std::array<NodeGroups, kMaxNodes> nodes{};
 constinit std::size_t node_count = 0;
-// Each thread goes round by itself, so that nothing is shared.
-constinit thread_local std::size_t next_group_ordinal = 0;
+// Each thread goes round by itself, so that nothing is shared, and for each name by itself (as far as 8 names go).
+constinit thread_local std::array<std::uint32_t, 8> next_group_ordinals{};
 
-WEFT_TLS_ACCESSOR std::size_t NextOrdinal() noexcept {
+WEFT_TLS_ACCESSOR std::size_t NextOrdinal(std::size_t first) noexcept {
   base::OpaqueBarrier();
-  return next_group_ordinal++;
+  return next_group_ordinals[first % next_group_ordinals.size()]++;
+}
+
+constinit thread_local const SchedulingGroup* served_group = nullptr;
+
+WEFT_TLS_ACCESSOR const SchedulingGroup* ServedGroup() noexcept {
+  base::OpaqueBarrier();
+  return served_group;
 }
 
 // Of a thread. The kernel is asked at each kAskNodeEvery-th call only: the answer takes part of the time of a start. A
@@ -90,7 +97,7 @@ void SortByNode(std::span<SchedulingGroup* const> groups) noexcept {
 
 SchedulingGroup* InTurn(std::span<SchedulingGroup* const> groups) noexcept {
   if (groups.size() <= 1) return groups.empty() ? nullptr : groups[0];
-  return groups[NextOrdinal() % groups.size()];
+  return groups[NextOrdinal(static_cast<std::size_t>(groups.front()->id())) % groups.size()];
 }
 
 // relaxed: set while the process has one thread.
@@ -109,7 +116,8 @@ SchedulingGroup* CurrentGroup() noexcept {
 
 SchedulingGroup* NearestGroup() noexcept {
   if (SchedulingGroup* const current = CurrentGroup()) return current;
-  const std::span<SchedulingGroup* const> all = PeersOf(nullptr);
+  const std::span<SchedulingGroup* const> all = PeersOf(ServedGroup());
+  if (all.data() != PeersOf(nullptr).data()) return InTurn(all);
   if (all.empty() || node_count <= 1) return InTurn(all);
   const int here = NodeOfThread();
   for (const NodeGroups& node : std::span(nodes).first(node_count)) {
@@ -118,7 +126,15 @@ SchedulingGroup* NearestGroup() noexcept {
   return InTurn(all);
 }
 
-SchedulingGroup* NextGroup() noexcept { return NextPeerOf(CurrentGroup()); }
+SchedulingGroup* NextGroup() noexcept {
+  const SchedulingGroup* const own = CurrentGroup();
+  return NextPeerOf(own != nullptr ? own : ServedGroup());
+}
+
+WEFT_TLS_ACCESSOR void ServeGroup(const SchedulingGroup* group) noexcept {
+  base::OpaqueBarrier();
+  served_group = group;
+}
 
 SchedulingGroup* NextPeerOf(const SchedulingGroup* group) noexcept { return InTurn(PeersOf(group)); }
 
@@ -134,6 +150,14 @@ std::span<SchedulingGroup* const> PeersOf(const SchedulingGroup* group) noexcept
   const std::size_t index = group != nullptr ? static_cast<std::size_t>(group->id()) : 0;
   const Range range = peers[index < groups.size() && groups[index] == group ? index : 0];
   return groups.subspan(range.begin, range.end - range.begin);
+}
+
+bool IsCallersName(std::size_t wanted) noexcept {
+  const SchedulingGroup* const own = CurrentGroup();
+  const std::span<SchedulingGroup* const> groups = AllGroups();
+  const std::size_t first = wanted - kNamedGroups;
+  return own != nullptr && !own->of_loop() && first < groups.size() &&
+         PeersOf(own).data() == PeersOf(groups[first]).data();
 }
 
 void CheckRuntimeHasRun(const char* caller) {

@@ -39,6 +39,10 @@ SchedulingGroup* NearestGroup() noexcept;
 // One after the other of the caller's name, for every caller; nullptr when no runtime runs.
 SchedulingGroup* NextGroup() noexcept;
 
+// The calling thread, which is no worker, works for this group: what it starts goes to the group's name. nullptr: for
+// none. Groups are never freed.
+void ServeGroup(const SchedulingGroup* group) noexcept;
+
 // All of them, by index; empty when no runtime runs.
 std::span<SchedulingGroup* const> AllGroups() noexcept;
 
@@ -48,6 +52,9 @@ std::span<SchedulingGroup* const> PeersOf(const SchedulingGroup* group) noexcept
 
 // One of these after the other; nullptr when no runtime runs.
 SchedulingGroup* NextPeerOf(const SchedulingGroup* group) noexcept;
+
+// Whether `wanted` stands for the groups of the calling worker's name.
+bool IsCallersName(std::size_t wanted) noexcept;
 
 // Stands for the groups of a name where the index of a group is asked for: this, and the index of the first of them.
 inline constexpr std::size_t kNamedGroups = std::size_t{1} << 20;

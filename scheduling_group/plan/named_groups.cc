@@ -106,6 +106,9 @@ const NamedGroup* Find(const std::vector<NamedGroup>& named, std::string_view na
 }
 
 std::string CheckTogether(const std::vector<NamedGroup>& named) {
+  std::size_t workers = 0;
+  for (const NamedGroup& group : named) workers += group.workers;
+  if (workers > kMaxNamedWorkers) return StrCat(workers, " workers in all, and there may be ", kMaxNamedWorkers);
   for (const NamedGroup& group : named) {
     if (Find(named, group.name) != &group) return StrCat(group.name, " is there twice");
     for (const std::string& other : group.shares) {
@@ -145,7 +148,7 @@ class Planner {
     if (*error = TooMany(to_come, workers); !error->empty()) return std::nullopt;
     GroupPlan plan;
     for (const NamedGroup& group : named_) {
-      const std::vector<int> cpus = !group.cpus.empty() ? group.cpus : Choose(group.workers, to_come);
+      const std::vector<int> cpus = !group.cpus.empty() ? Unplanned(group) : Choose(group.workers, to_come);
       const auto part = machine_.Restrict(cpus, error);
       if (!part.has_value() || !AddGroups(*part, group, &plan, error)) {
         *error = StrCat(group.name, ": ", *error);
@@ -181,6 +184,13 @@ class Planner {
                   "@", machine_.cpus.front().os_id, ": its CPUs may be fewer, and several groups may have the same");
   }
 
+  // Of the given CPUs those that no name with the same list has a worker on, if they are enough.
+  std::vector<int> Unplanned(const NamedGroup& group) const {
+    std::vector<int> cpus = group.cpus;
+    std::erase_if(cpus, [this](int cpu) { return planned_.contains(cpu); });
+    return cpus.size() >= group.workers ? cpus : group.cpus;
+  }
+
   // The CPUs that a name with so many workers is planned on, where so many workers, with its own, are still to come.
   std::vector<int> Choose(unsigned workers, unsigned to_come) const {
     std::vector<int> fresh;  // on cores that nobody uses
@@ -196,8 +206,19 @@ class Planner {
       cores.insert(cpu.core);
     }
     if (cores.size() >= to_come) return fresh;
+    // Its share of the cores, with all their threads; more, one thread after the other, where these are too few.
+    const std::size_t share = cores.size() * workers / to_come;
     std::vector<int> chosen;
-    for (auto next = packed.begin(); chosen.size() < workers; ++next) chosen.push_back(std::get<5>(*next));
+    std::set<int> taken;
+    for (const Key& next : packed) {
+      const int id = std::get<5>(next);
+      const int core = machine_.FindCpu(id)->core;
+      const bool in_share =
+          !std::get<0>(next) && (taken.size() < share || taken.contains(core)) && taken.size() <= share;
+      if (chosen.size() >= workers && !in_share) break;
+      chosen.push_back(id);
+      taken.insert(core);
+    }
     return chosen;
   }
 
@@ -211,6 +232,7 @@ class Planner {
       made.name = group.name;
       if (!bound) made.node = -1;  // The part may lie in one node, while another name's spans several.
       for (const int cpu : made.worker_cpus) Take(cpu);
+      planned_.insert(made.worker_cpus.begin(), made.worker_cpus.end());
       plan->groups.push_back(std::move(made));
     }
     return true;
@@ -252,6 +274,7 @@ class Planner {
   const PlanWishes& wishes_;
   std::set<int> left_;  // CPUs
   std::set<int> used_cores_;
+  std::set<int> planned_;  // CPUs that have a worker
 };
 
 }  // namespace

@@ -308,5 +308,46 @@ TEST(NamedGroupsAtWork, SeveralNamesMayShareACpu) {
   for (int i = 0; i < 10; ++i) RunIn("latency", [] { FiberSleepFor(1ms); });
 }
 
+TEST(NamedGroupsInTurn, AFiberLoopMayAskForTheNameOfItsGroup) {
+  const RuntimeOf runtime(NamedGroupsOf("first:2,second:2"));
+  FiberLoop loop;
+  ASSERT_TRUE(loop.AddTask([] { EXPECT_EQ(NameOfMyGroup(), ""); }));
+  EXPECT_TRUE(loop.Run(60s));
+}
+
+TEST(NamedGroupsInTurn, EachNameTakesItsGroupsInTurnAlsoWhenNamesAlternate) {
+  RuntimeOptions options = NamedGroupsOf("a:4,b:4");
+  options.scheduling_group_size = 2;
+  const RuntimeOf runtime(options);
+  ASSERT_EQ(GetSchedulingGroupCount(), 4u);
+  std::array<std::atomic<int>, 4> in{};
+  for (int i = 0; i < 8; ++i) {
+    for (const char* name : {"a", "b"}) {
+      Fiber({.scheduling_group = SchedulingGroupNamed(name), .scheduling_group_local = true}, [&] {
+        ++in[GetCurrentSchedulingGroupIndex()];
+      }).Join();
+    }
+  }
+  for (int g = 0; g < 4; ++g) EXPECT_EQ(in[g], 4) << g;
+}
+
+TEST(NamedGroupsInTurn, ATimerThreadsCallbackStartsUnderTheNameOfItsGroup) {
+  const RuntimeOf runtime(NamedGroupsOf("first:2,second:2"));
+  RunIn("second", [] {
+    std::string name;
+    FiberEvent done;
+    const auto id = CreateFiberTimer(std::chrono::steady_clock::now() + 1ms, [&](auto&&...) {
+      EXPECT_TRUE(StartFiberDetached([&] {
+        name = NameOfMyGroup();
+        done.Set();
+      }));
+    });
+    EnableFiberTimer(id);
+    done.Wait();
+    KillFiberTimer(id);
+    EXPECT_EQ(name, "second");
+  });
+}
+
 }  // namespace
 }  // namespace weft

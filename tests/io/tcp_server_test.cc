@@ -29,6 +29,7 @@
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/testing.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/io/fiber_blocking.h"
 #include "weft/io/reactor/descriptor.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/worker/current_worker.h"
@@ -999,6 +1000,39 @@ TEST_F(TcpServerOfAnEndedRuntimeDeathTest, OneThatWasStoppedInTimeMayGoAtAnyTime
     EXPECT_EQ(TerminateRuntime(), 0u);
     EXPECT_FALSE(server.HasLostItsRuntime());
     server.Stop();
+  }
+}
+
+TEST(TcpServerInNamedGroups, BlockingCallOfAFiberStartsUnderItsName) {
+  const IoRuntime runtime(fiber::NamedGroupsOf("first:2,second:2"));
+  Fiber({.scheduling_group = SchedulingGroupNamed("second")}, [] {
+    std::string name;
+    FiberBlocking([&] { Fiber([&] { name = GetSchedulingGroupName(GetCurrentSchedulingGroupIndex()); }).Join(); });
+    EXPECT_EQ(name, "second");
+  }).Join();
+}
+
+TEST(TcpServerInNamedGroups, ANameOfSeveralGroupsIsUsedInTurn) {
+  RuntimeOptions options = fiber::NamedGroupsOf("web:6,batch:2");
+  options.scheduling_group_size = 2;
+  const IoRuntime runtime(options);
+  for (const bool named : {false, true}) {
+    std::array<std::atomic<int>, 8> in_group{};
+    TcpListener listener;
+    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    TcpServer server(
+        std::move(listener), [&](TcpStream&) { ++in_group[GetCurrentSchedulingGroupIndex()]; },
+        {.connection_fiber = {.scheduling_group = named ? SchedulingGroupNamed("web") : kUnspecifiedSchedulingGroup,
+                              .scheduling_group_local = true}});
+    ASSERT_TRUE(server.Start());
+    for (int i = 0; i < 30; ++i) {
+      TcpStream client;
+      ASSERT_FALSE(client.Connect(server.local_address(), Soon()));
+      char byte;
+      EXPECT_EQ(client.ReadSome(&byte, 1, Soon()).bytes, 0u);
+    }
+    server.Stop(Soon());
+    for (int g = 0; g < 3; ++g) EXPECT_GE(in_group[g], 5) << "group " << g << " named " << named;
   }
 }
 

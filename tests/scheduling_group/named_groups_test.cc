@@ -267,5 +267,33 @@ TEST(NamedGroups, KeepApartOnEachMachine) {
   }
 }
 
+TEST(NamedGroupsUse, OneWorkerMoreThanCoresLeavesNoCoreIdle) {
+  for (const char* text : {"latency:5,batch:4", "latency:4,batch:5", "latency:6,batch:6"}) {
+    const GroupPlan plan = PlanNamed("numa:1 core:8 pu:2", text);
+    std::set<int> cores;
+    for (const PlannedGroup& group : plan.groups)
+      for (const int cpu : group.worker_cpus) cores.insert(cpu / 2);
+    EXPECT_EQ(cores.size(), 8u) << text << "\n" << plan.ToString();
+  }
+  const GroupPlan nodes = PlanNamed("numa:2 core:8 pu:2", "latency:10,batch:8");
+  std::set<int> cores;
+  for (const int cpu : PlannedCpus(nodes, "latency")) cores.insert(cpu / 2);
+  EXPECT_GE(cores.size(), 8u) << nodes.ToString();
+}
+
+TEST(NamedGroupsUse, NamesWithTheSameListUseAllOfIt) {
+  for (const char* machine : {"numa:1 core:4 pu:1", "numa:1 l3:2 core:2 pu:1", "numa:2 core:2 pu:1"}) {
+    const GroupPlan plan = PlanNamed(machine, "a:2@0-3,b:2@0-3");
+    std::set<int> planned;
+    std::set<int> may;
+    for (const PlannedGroup& group : plan.groups) {
+      planned.insert(group.worker_cpus.begin(), group.worker_cpus.end());
+      may.insert(group.cpus.begin(), group.cpus.end());
+    }
+    EXPECT_EQ(planned.size(), 4u) << plan.ToString();
+    EXPECT_EQ(may.size(), 4u) << plan.ToString();
+  }
+}
+
 }  // namespace
 }  // namespace weft::scheduling_group

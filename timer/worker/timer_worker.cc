@@ -294,6 +294,7 @@ Tick TimerWorker::AnnounceSleep() {
 void TimerWorker::WakeUp() { set_->alarm().WakeUp(); }
 
 WEFT_COLD void TimerWorker::ThreadMain() {
+  scheduling_group::ServeGroup(options_.group);
   const std::string name = "TimerWorker_" + std::to_string(group_id_);
   pthread_setname_np(pthread_self(),
                      (options_.group != nullptr ? options_.group->ThreadName(name, "_timer") : name).c_str());
