@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// FindLength(): what a handler's fields say of the length of an answer's body; IsFinal(): whether a status is that of an
-// answer.
+// What a handler says of its answer: FindLength(), the length of the body by its fields; IsFinal(), whether the status
+// is that of an answer.
 #ifndef WEFT_HTTP_CONNECTION_CONTENT_LENGTH_H_
 #define WEFT_HTTP_CONNECTION_CONTENT_LENGTH_H_
 

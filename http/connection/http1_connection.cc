@@ -412,7 +412,8 @@ bool Http1Server::Connection::DropRestOfBody() {
     const Step step = parser_->ParseBody(&input_, dropped, &bytes);
     all += had - input_.size();  // With the headers of chunks.
     if (step == Step::kRefused || all > kMostDropped) return false;
-    if (step == Step::kNeedsMore && (Flush(until) || ReadMore(until))) return false;
+    // Reads that find bytes do not end at the deadline.
+    if (step == Step::kNeedsMore && (Flush(until) || ReadMore(until) || until.expired())) return false;
   }
   return true;
 }

@@ -126,8 +126,8 @@ Http1Parser::Step Http1Parser::ParseBody(beast::flat_buffer* input, std::span<ch
   return Step::kDone;
 }
 
-// At the header of a chunk, or at the end of the bytes before it. kDone: Beast may have it. Its parser takes any byte in
-// a quoted extension, the line's end, too, and asserts that it is not called in the middle of the last chunk's end.
+// At the header of a chunk, or at the line's end before it. kDone: Beast may have it. Its parser takes any byte in a
+// quoted extension, a line's end, too, and asserts that it is not called with less than the end of the last chunk.
 Http1Parser::Step Http1Parser::LookAtChunk(std::string_view text) {
   if (text.starts_with("\r\n")) text.remove_prefix(2);
   const std::size_t end = text.substr(0, kMostChunkHeader).find("\r\n");
