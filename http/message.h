@@ -21,12 +21,13 @@
 // cancellation points; without one they end after Http2Options::stream_timeout.
 // Lifetime: until the handler returns; so do all views.
 // Errors: those of io/io_result.h, and Http2Errc, which HTTP/1 uses, too:
-//   kBadField       a name or a value that cannot be sent: http2_headers.h. Nothing was sent.
-//   kWrongOrder     calls in an order that cannot be
+//   kBadField       a name or a value that cannot be sent: http2_headers.h; two fields `content-length`, or one among
+//                   trailers; a status that is not from 200 to 599. Nothing was sent.
+//   kWrongOrder     calls in an order that cannot be; a body that is longer or shorter than its `content-length`
 //   kConnectionLost the client has gone in the middle of its request
 //   kProtocolError  what it sends is none of HTTP
 //   message_size    ReadAll(): there is more
-// After another error of Read() or Write() the answer is broken off.
+// After another error of Read() or Write() the answer is broken off; HTTP/1 takes no further byte of it (broken_pipe).
 #ifndef WEFT_HTTP_MESSAGE_H_
 #define WEFT_HTTP_MESSAGE_H_
 
@@ -61,7 +62,8 @@ class Request {
   std::string_view path() const { return target().substr(0, target().find('?')); }
   // Behind the question mark; empty if there is none.
   std::string_view query() const;
-  // The host and the port that the client asks: empty if it is of HTTP/1.0, and has not said it.
+  // The host and the port that the client asks; in HTTP/2 its `host` if it has no `:authority`. Empty if it is of
+  // HTTP/1.0, and has not said it.
   std::string_view authority() const { return exchange_->line().authority; }
   std::string_view scheme() const { return exchange_->line().scheme; }  // "http" or "https"
   int version() const { return exchange_->line().version; }             // 10, 11 or 20
@@ -69,7 +71,8 @@ class Request {
   const Fields& headers() const { return exchange_->headers(); }
 
   // Bytes of the body, as they have come. 0 without an error: it has ended. A client of HTTP/1 that waits for "100
-  // Continue" gets it from the first Read().
+  // Continue" gets it from the first Read(), or from a Start() with a status below 300. After a Start() with another
+  // status, which says that the body is not wanted, Read() returns kWrongOrder at once.
   [[nodiscard]] io::IoResult Read(void* data, std::size_t size, Deadline deadline = {}) {
     return exchange_->Read(data, size, deadline);
   }
@@ -92,10 +95,10 @@ class Response {
   Response(const Response&) = delete;
   Response& operator=(const Response&) = delete;
 
-  // The header fields. `status`: 200 to 599. A field `date` is added, unless there is one. In HTTP/1 they go out with
-  // the first of what follows, and a body whose `content-length` is not given goes in chunks, or to a client of
-  // HTTP/1.0 up to the end of the connection. To HEAD, and with the status 204 or 304, the body of what follows is
-  // dropped.
+  // The header fields. `status`: 200 to 599; another one is kBadField. A field `date` is added, unless there is one. In
+  // HTTP/1 they go out with the first of what follows, and a body whose `content-length` is not given goes in chunks,
+  // or to a client of HTTP/1.0 up to the end of the connection. To HEAD, and with the status 204 or 304, the body of
+  // what follows is dropped; with 204 its `content-length`, too.
   [[nodiscard]] std::error_code Start(int status, const Fields& headers = {}) {
     return exchange_->Start(status, headers);
   }

@@ -34,6 +34,7 @@ void Call(const Server::Handler& handler, interop::Http2Request& request, intero
   Request asked(&exchange);
   Response answer(&exchange);
   handler(asked, answer);
+  static_cast<void>(exchange.ResetIfShort());
 }
 
 io::AfterRequest After(Served served) {
@@ -60,7 +61,7 @@ io::RequestHandler Server::ForTcpServer() {
                                  (*kept)->http.SayGoodbye();
                                }
                              });
-  handler.SetLongestWaits(idle_timeout(), idle_timeout());
+  handler.SetLongestWaits(io::detail::ShorterLimit(options_.limits.settings_timeout, idle_timeout()), idle_timeout());
   return handler;
 }
 
@@ -71,7 +72,7 @@ io::AfterRequest Server::ServePlain(io::TcpConnection& connection) {
                                    .connection = &connection,
                                    .scheme = "http",
                                    .reads_ahead = false};
-  const Served served = http1_.Serve(stream, &preface);
+  const Served served = http1_.Serve(stream, connection.has_sent_request() ? nullptr : &preface);
   if (served != Served::kHttp2) return After(served);
   const auto kept = std::make_shared<PlainHttp2>(&http2_, &connection, std::move(preface));
   connection.state() = kept;

@@ -18,7 +18,8 @@
 //         return 0;
 //       });
 //     }
-// In plain text the first bytes of a client say whether it speaks HTTP/2 ("prior knowledge"). Over TLS ALPN does:
+// In plain text the first bytes of a client say whether it speaks HTTP/2 ("prior knowledge"): behind a request of
+// HTTP/1 the preface of HTTP/2 is refused (505). Over TLS ALPN does:
 // http/over_tls.h. A table of paths: http/routes.h.
 //
 // A handler runs in a CancelScope of its own (sync/cancel_scope.h), which is cancelled when its client has gone, and
@@ -28,7 +29,8 @@
 //     it returns, and has not answered      500; 400 and the like after a body that is none of HTTP
 //     it throws before it answered          500, and a line in the log
 //     it throws afterwards                  the answer is broken off, and a line in the log
-// What it did not read of the request is thrown away.
+// What it did not read of the request is thrown away. A client of HTTP/1.1 that ends its side of the connection before
+// the answer (a half-close) has gone, unless its request says "Connection: close".
 // To break an answer off is, in HTTP/2, a reset of its stream, and in HTTP/1 the end of the connection, without the
 // last chunk, or before its content-length; so it is if the handler writes more or less than the content-length that it
 // has said.
@@ -37,9 +39,15 @@
 //
 // HTTP/1: requests of a connection are answered one after the other, in its fiber; between two of them a connection has
 // neither a fiber nor a buffer. It ends when its client does so or asks for it, after Http2Options::idle_timeout, in
-// the drain of the TcpServer after the answer to a request that has begun, and when more than 256 KiB of a body were
-// not read. Memory of a connection that is served: max_header_list for its fields, and as much for its trailers; 64 KiB
-// for what it reads, and as much for what it writes; its stack.
+// the drain of the TcpServer after the answer to a request that has begun, and when a body that the handler has not
+// read does not end within 256 KiB (the headers of its chunks count) and 2 s.
+// A FiberLocal (fiber/fiber_local.h) belongs to that fiber: a request that comes right behind another one of its
+// connection sees what that one has left there, and a later one does not.
+// Memory of a connection that is served in HTTP/1, at most, beside its stack:
+//     fields      max_header_list for the request's line, for its fields, and for its trailers
+//     input       64 KiB, and twice max_header_list and 8 KiB, of which the header of a chunk may have 4 KiB
+//     output      64 KiB of a body and as much for the head; with batches 64 KiB more, of answers that wait
+// Strings and buffers that grow take up to twice that, and the old one while its bytes are copied.
 //
 // Who may call: any fiber and thread. Many fibers call the handler at the same time. Lifetime: the Server outlives the
 // TcpServers that it serves.
@@ -65,8 +73,9 @@ namespace weft::http {
 
 // Limits of a Server and its connections.
 struct Options {
-  // For HTTP/1 these count: max_header_list, of a request's line and fields as they are sent, and of its trailers;
-  // idle_timeout; stream_timeout.
+  // For HTTP/1 these count: max_header_list, of a request's line and fields as they are sent, and of its fields and of
+  // its trailers with 32 bytes a field; idle_timeout; stream_timeout; in plain text settings_timeout, for how long a
+  // client may send nothing at first.
   interop::Http2Options limits{};
   // HTTP/1: from the first byte of a request to the end of its header; then 408. 0: no limit.
   std::chrono::milliseconds header_timeout{30'000};
@@ -95,7 +104,7 @@ class Server {
     std::uint64_t requests = 0;         // that came to the handler
     std::uint64_t refused = 0;          // that did not
     std::uint64_t header_timeouts = 0;  // among them
-    std::uint64_t broken_off = 0;       // answers, or because the client has gone
+    std::uint64_t broken_off = 0;       // answers that did not go out as a whole
     interop::Http2Server::Counts http2;
   };
   // Any fiber and thread.

@@ -110,6 +110,8 @@ class TcpConnection {
   void SetHasSentRequest(bool has) noexcept {
     if (has_sent_request() != has) has_sent_request_.store(has, std::memory_order_relaxed);
   }
+  // Whether a ReadRequest() has found bytes of the client's first request, or more.
+  bool has_sent_request() const noexcept { return has_sent_request_.load(std::memory_order_relaxed); }
   // No further request can come: a RequestHandler's connection is closed, whatever the handler returns.
   void MarkAsEnded() noexcept { has_ended_ = true; }
 
@@ -133,7 +135,6 @@ class TcpConnection {
 
   // By the server. Any thread.
   void EndIfIdle() noexcept { idle_.Cancel(); }
-  bool has_sent_request() const noexcept { return has_sent_request_.load(std::memory_order_relaxed); }
   // Since when it waits for a request: kBeforeDrain, a point in the drain, or kBusy: it does not wait.
   TimePoint idle_since() const noexcept { return idle_since_.load(std::memory_order_relaxed); }
   static constexpr TimePoint kBeforeDrain = TimePoint::min();

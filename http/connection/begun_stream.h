@@ -45,6 +45,7 @@ class BegunStream {
   io::IoResult Take(void* data, std::size_t size) {
     const std::size_t taken = begun_.copy(static_cast<char*>(data), size);
     begun_.erase(0, taken);
+    if (begun_.empty()) begun_ = std::string();  // Its memory, too.
     return {taken, {}};
   }
 

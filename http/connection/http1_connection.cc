@@ -46,6 +46,7 @@ class Http1Server::Connection final : private Exchange {
     for (;;) {
       switch (NextRequest(preface)) {
         case Next::kRequest:
+          preface = nullptr;  // Only a connection's first bytes may be one.
           if (!Answer()) return Served::kOver;
           break;
         case Next::kNothing:
@@ -80,6 +81,7 @@ class Http1Server::Connection final : private Exchange {
   Next NextRequest(std::string* preface);
   Next ReadFirst();
   Next RestOfHeader();
+  bool MoreOfHeader();
   void BeginRequest();
   bool IsPreface(bool* may_be) const;
 
@@ -155,6 +157,8 @@ Http1Server::Connection::Next Http1Server::Connection::ReadFirst() {
   input_.commit(got.bytes);
   last_was_full_ = got.bytes == space.size();
   if (got.bytes != 0) return Next::kRequest;
+  // TLS: its own end answers the client's.
+  if (!got.error && stream_.reads_ahead) stream_.transport.ShutdownWrite(kDiscardFor);
   return got.error == std::errc::resource_unavailable_try_again ? Next::kNothing : Next::kOver;
 }
 
@@ -186,11 +190,11 @@ Http1Server::Connection::Next Http1Server::Connection::NextRequest(std::string* 
   }
   BeginRequest();
   for (bool may_be = preface != nullptr; may_be;) {
-    if (IsPreface(&may_be)) {
+    if (IsPreface(&may_be)) {  // Nothing is pending: no request came before it.
       preface->assign(static_cast<const char*>(input_.data().data()), input_.size());
       return Next::kHttp2;
     }
-    if (may_be && ReadMore(header_until_)) return Next::kOver;
+    if (may_be && !MoreOfHeader()) return Next::kOver;
   }
   return RestOfHeader();
 }
@@ -204,22 +208,29 @@ Http1Server::Connection::Next Http1Server::Connection::RestOfHeader() {
         Refuse(parser_->status(), parser_->why());
         return Next::kOver;
       case Step::kNeedsMore:
-        if (!FlushNow()) return Next::kOver;
         if (!parser_->has_begun() && input_.size() == 0) {  // An empty line was all.
+          if (!FlushNow()) return Next::kOver;
           const Next next = stream_.reads_ahead ? ReadFirst() : Next::kNothing;
           if (next != Next::kRequest) return next;
-        } else if (const std::error_code error = ReadMore(header_until_)) {
-          if (error == std::errc::timed_out) {
-            CountOne(server_->tally_.header_timeouts);
-            Refuse(408, "the request took too long");
-          } else if (error == Http2Errc::kConnectionLost) {
-            Refuse(400, "the request ends before its end");
-          }
+        } else if (!MoreOfHeader()) {
           return Next::kOver;
         }
         break;
     }
   }
+}
+
+// False: the connection ends.
+bool Http1Server::Connection::MoreOfHeader() {
+  if (!FlushNow()) return false;
+  const std::error_code error = ReadMore(header_until_);
+  if (error == std::errc::timed_out) {
+    CountOne(server_->tally_.header_timeouts);
+    Refuse(408, "the request took too long");
+  } else if (error == Http2Errc::kConnectionLost) {
+    Refuse(400, "the request ends before its end");
+  }
+  return !error;
 }
 
 void Http1Server::Connection::PutContinueIfAwaited() {
@@ -231,6 +242,7 @@ void Http1Server::Connection::PutContinueIfAwaited() {
 IoResult Http1Server::Connection::Read(void* data, std::size_t size, Deadline deadline) {
   if (size == 0 || parser_->has_ended()) return {};
   if (!output_.started()) PutContinueIfAwaited();
+  if (parser_->expects_continue() && !continued_) return {0, Http2Errc::kWrongOrder};
   const Deadline until = Limit(deadline);
   for (;;) {
     std::size_t bytes = 0;
@@ -255,6 +267,7 @@ IoResult Http1Server::Connection::Read(void* data, std::size_t size, Deadline de
 // --- Writing ---
 
 std::error_code Http1Server::Connection::Flush(Deadline deadline) {
+  if (write_failed_) return std::make_error_code(std::errc::broken_pipe);
   while (!output_.pending().empty()) {
     const std::string_view bytes = output_.pending();
     const IoResult put = stream_.transport.Write(bytes.data(), bytes.size(), deadline);
@@ -281,6 +294,7 @@ std::error_code Http1Server::Connection::Start(int status, const Fields& headers
 
 IoResult Http1Server::Connection::Write(std::string_view bytes, Deadline deadline) {
   IoResult result;
+  if (write_failed_) return {0, std::make_error_code(std::errc::broken_pipe)};
   const Deadline until = Limit(deadline);
   do {
     const std::string_view piece = bytes.substr(result.bytes, kLargeRead);
@@ -296,6 +310,7 @@ IoResult Http1Server::Connection::Write(std::string_view bytes, Deadline deadlin
 IoResult Http1Server::Connection::Write(const NoncontiguousBuffer& body, Deadline deadline) {
   IoResult result;
   const Deadline until = Limit(deadline);
+  if (body.Empty()) return Write(std::string_view(), until);
   for (const std::string_view block : body) {
     const IoResult put = Write(block, until);
     result.bytes += put.bytes;
@@ -335,11 +350,18 @@ bool Http1Server::Connection::Answer() {
   output_.Begin(request_.method == "HEAD", request_.version);
   continued_ = read_failed_ = write_failed_ = false;
   CountOne(server_->tally_.requests);
-  EndAnswer(CallHandler());
+  const Handled how = CallHandler();
+  EndAnswer(how);
   if (output_.broken()) {
     CountOne(server_->tally_.broken_off);
+    output_.Drop();
+    static_cast<void>(FlushNow());  // The answers before it.
     // Its regular end would say that the body is the whole.
     if (output_.ends_with_connection()) stream_.connection->stream().Reset();
+    return false;
+  }
+  if (how == Handled::kGone) {
+    static_cast<void>(FlushNow());
     return false;
   }
   if (output_.is_last() || read_failed_ || !DropRestOfBody()) {  // HC2
@@ -377,7 +399,7 @@ void Http1Server::Connection::EndAnswer(Handled how) {
   } else if (how == Handled::kReturned && !output_.ended() && !read_failed_ && !write_failed_) {
     if (Finish({})) output_.Break();
   }
-  if (how == Handled::kGone || write_failed_ || !output_.ended()) output_.Break();
+  if (write_failed_ || !output_.ended()) output_.Break();
 }
 
 // False: it does not end soon.
@@ -386,10 +408,12 @@ bool Http1Server::Connection::DropRestOfBody() {
   char dropped[4096];
   for (std::size_t all = 0; !parser_->has_ended();) {
     std::size_t bytes = 0;
+    const std::size_t had = input_.size();
     const Step step = parser_->ParseBody(&input_, dropped, &bytes);
-    all += bytes;
+    all += had - input_.size();  // With the headers of chunks.
     if (step == Step::kRefused || all > kMostDropped) return false;
-    if (step == Step::kNeedsMore && (Flush(until) || ReadMore(until))) return false;
+    // Reads that find bytes do not end at the deadline.
+    if (step == Step::kNeedsMore && (Flush(until) || ReadMore(until) || until.expired())) return false;
   }
   return true;
 }

@@ -14,14 +14,14 @@
 //
 // What ends a connection: "Connection: close" (and HTTP/1.0 without keep-alive), a client that has finished, a request
 // that cannot be served (after an answer whose status says why), an answer that is broken off, a body that the handler
-// has not read and that does not end within kMostDropped bytes, an error, a time limit, and the drain: a request that
-// has begun is answered, and the answer says "connection: close".
+// has not read and that does not end within kMostDropped bytes and 2 s, an error, a time limit, and the drain: a
+// request that has begun is answered, and the answer says "connection: close".
 // A client that still sends has its data read and thrown away for a moment: closing with unread data would reset the
 // connection before it has read the answer.
 //
 // Invariants
 //   HC1  The bytes of an answer go out in order, and nothing behind an answer that was broken off: its connection ends,
-//        and what is not written stays unwritten.
+//        and what was not written of it stays unwritten. Whole answers before it, of its batch, go out.
 //   HC2  A request is parsed from where the one before it has ended, or not at all: after an answer the body is read to
 //        its end, or the connection ends.
 #ifndef WEFT_HTTP_CONNECTION_HTTP1_CONNECTION_H_
@@ -43,7 +43,7 @@
 namespace weft::http {
 
 struct Http1Limits {
-  std::uint32_t max_header = 16 * 1024;         // 414, 431
+  std::uint32_t max_header = 16 * 1024;         // 414, 431: Http1Parser
   std::chrono::milliseconds header_timeout{0};  // from the first byte of a request to the end of its header: 408
   std::chrono::milliseconds stream_timeout{0};  // calls without a deadline
   bool batches_answers = false;
@@ -73,7 +73,7 @@ class Http1Server {
 
   const Http1Tally& tally() const noexcept { return tally_; }
 
-  // Of a body that no handler has read.
+  // Of a body that no handler has read, with the headers of its chunks.
   static constexpr std::size_t kMostDropped = 256 * 1024;
 
  private:

@@ -5,8 +5,8 @@
 // Http1Request, the bytes of the body to where the reader wants them.
 //
 // What Beast leaves to its users is here: the target's form and Host (RFC 9112, 3.2), a field Host that goes on in a
-// second line, codings that we do not know, a later minor version (RFC 9110, 2.5), and the limits of a header and of
-// trailers that come in pieces.
+// second line, codings that we do not know, a later minor version (RFC 9110, 2.5), the form and the limit of a chunk's
+// header, and the limits of a header and of trailers, whether they come in pieces or at once.
 //
 // Used by one fiber at a time.
 #ifndef WEFT_HTTP_CONNECTION_HTTP1_PARSER_H_
@@ -36,7 +36,8 @@ struct Http1Request {
 
 class Http1Parser final : private boost::beast::http::basic_parser<true> {
  public:
-  // `request` is empty. `max_header`: bytes of the line and the fields, and of the trailers.
+  // `request` is empty. `max_header`: bytes of the line and the fields as they are sent, and of the fields and the
+  // trailers as Http2Headers::bytes() counts them.
   Http1Parser(std::uint32_t max_header, Http1Request* request);
 
   enum class Step { kDone, kNeedsMore, kRefused };
@@ -51,7 +52,7 @@ class Http1Parser final : private boost::beast::http::basic_parser<true> {
   // The header has come; what follows is good from then on.
   bool has_header() const { return is_header_done(); }
   bool has_ended() const { return is_done(); }
-  bool keep_alive() const { return basic_parser::keep_alive(); }
+  bool keep_alive() const { return basic_parser::keep_alive() && !says_close_; }
   // The client waits for "100 Continue" before it sends the body.
   bool expects_continue() const { return expects_continue_ && !has_ended() && !body_has_begun_; }
   // Of the body, to come; the largest number if nobody knows.
@@ -66,7 +67,8 @@ class Http1Parser final : private boost::beast::http::basic_parser<true> {
 
   void Refuse(int status, std::string_view why, ErrorCode& error);
   Step RefuseFor(const ErrorCode& error, const boost::beast::flat_buffer& input);
-  void SkipEmptyLine(boost::beast::flat_buffer* input);
+  bool SkipEmptyLine(boost::beast::flat_buffer* input);
+  Step LookAtChunk(std::string_view text);
 
   void on_request_impl(boost::beast::http::verb, BeastView method, BeastView target, int version,
                        ErrorCode& error) override;
@@ -74,9 +76,11 @@ class Http1Parser final : private boost::beast::http::basic_parser<true> {
   void on_header_impl(ErrorCode& error) override;
   void on_body_init_impl(const boost::optional<std::uint64_t>&, ErrorCode&) override { body_has_begun_ = true; }
   std::size_t on_body_impl(BeastView part, ErrorCode& error) override;
-  void on_chunk_header_impl(std::uint64_t, BeastView, ErrorCode&) override {}
-  std::size_t on_chunk_body_impl(std::uint64_t, BeastView part, ErrorCode& error) override {
-    return on_body_impl(part, error);
+  void on_chunk_header_impl(std::uint64_t, BeastView, ErrorCode&) override { in_chunk_ = true; }
+  std::size_t on_chunk_body_impl(std::uint64_t left, BeastView part, ErrorCode& error) override {
+    const std::size_t taken = on_body_impl(part, error);
+    in_chunk_ = taken < left;
+    return taken;
   }
   void on_finish_impl(ErrorCode&) override {}
   void on_response_impl(int, BeastView, int, ErrorCode&) override {}
@@ -94,6 +98,8 @@ class Http1Parser final : private boost::beast::http::basic_parser<true> {
   bool has_line_ = false;
   bool body_has_begun_ = false;
   bool expects_continue_ = false;
+  bool says_close_ = false;
+  bool in_chunk_ = false;  // in its bytes, behind its header
 };
 
 }  // namespace weft::http

@@ -3,11 +3,12 @@
 
 #include "weft/http/connection/http1_writer.h"
 
+#include <algorithm>
 #include <boost/beast/http/status.hpp>
 #include <charconv>
 #include <ostream>  // Boost 1.81 forgets it.
 
-#include "weft/base/report/check.h"
+#include "weft/http/connection/content_length.h"
 #include "weft/http/connection/http_date.h"
 #include "weft/interop/http2/http2_fields.h"
 #include "weft/interop/http2_error.h"
@@ -32,14 +33,6 @@ std::string_view ReasonOf(int status) {
   return text.starts_with('<') ? std::string_view() : std::string_view(text.data(), text.size());  // Of unknown ones.
 }
 
-// What a handler says of its body's length. False: it is no number.
-bool FindLength(const interop::Http2Headers& fields, std::optional<std::uint64_t>* length) {
-  if (!fields.Has("content-length")) return true;
-  const std::string_view text = fields.Find("content-length");
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), length->emplace());
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 }  // namespace
 
 void Http1Writer::PutField(std::string_view name, std::string_view value) {
@@ -47,7 +40,9 @@ void Http1Writer::PutField(std::string_view name, std::string_view value) {
 }
 
 void Http1Writer::Begin(bool head_only, int version) {
+  begun_at_ = text_.size();
   state_ = State::kBegun;
+  started_ = false;
   framing_ = Framing::kNoBody;
   head_only_ = head_only;
   version_ = version;
@@ -56,11 +51,10 @@ void Http1Writer::Begin(bool head_only, int version) {
 
 std::error_code Http1Writer::Start(int status, const interop::Http2Headers& fields, std::optional<std::uint64_t> length,
                                    bool is_last) {
-  WEFT_CHECK(status >= 200 && status <= 599, "http::Response: the status ", status, " is no final one");
   if (state_ != State::kBegun) return Http2Errc::kWrongOrder;
   std::optional<std::uint64_t> said;
-  if (!FindLength(fields, &said) || !interop::MayBeSent(fields)) return Http2Errc::kBadField;
-  state_ = State::kStarted;
+  if (!IsFinal(status) || !FindLength(fields, &said) || !interop::MayBeSent(fields)) return Http2Errc::kBadField;
+  state_ = State::kBroken;  // Until all is there: memory may not suffice.
   if (said.has_value()) length = said;
   const bool has_body = status != 204 && status != 304;
   if (!has_body || head_only_) {
@@ -75,7 +69,9 @@ std::error_code Http1Writer::Start(int status, const interop::Http2Headers& fiel
 
   text_.append("HTTP/1.1 ").append(Digits(static_cast<std::uint64_t>(status), 10).text()).append(" ");
   text_.append(ReasonOf(status)).append("\r\n");
-  for (const interop::Http2Field field : fields) PutField(field.name, field.value);
+  for (const interop::Http2Field field : fields) {
+    if (status != 204 || field.name != "content-length") PutField(field.name, field.value);  // RFC 9110, 8.6
+  }
   if (!fields.Has("date")) PutField("date", HttpDate::Now().text());
   if (framing_ == Framing::kChunks) PutField("transfer-encoding", "chunked");
   if (has_body && length.has_value() && !said.has_value()) PutField("content-length", Digits(*length, 10).text());
@@ -85,6 +81,8 @@ std::error_code Http1Writer::Start(int status, const interop::Http2Headers& fiel
     PutField("connection", "keep-alive");
   }
   text_.append("\r\n");
+  state_ = State::kStarted;
+  started_ = true;
   return {};
 }
 
@@ -98,32 +96,38 @@ std::error_code Http1Writer::Put(std::string_view bytes) {
     }
     length_left_ -= bytes.size();
   }
+  state_ = State::kBroken;  // Until the whole piece is there.
   if (framing_ == Framing::kChunks) text_.append(Digits(bytes.size(), 16).text()).append("\r\n");
   text_.append(bytes);
   if (framing_ == Framing::kChunks) text_.append("\r\n");
+  state_ = State::kStarted;
   return {};
 }
 
 std::error_code Http1Writer::End(const interop::Http2Headers& trailers) {
   if (state_ != State::kStarted) return Http2Errc::kWrongOrder;
-  if (!interop::MayBeSent(trailers)) return Http2Errc::kBadField;
+  if (trailers.Has("content-length") || !interop::MayBeSent(trailers)) return Http2Errc::kBadField;
   if (framing_ == Framing::kLength && length_left_ != 0) {
     Break();
     return Http2Errc::kWrongOrder;
   }
+  state_ = State::kBroken;  // Until all is there.
+  if (framing_ == Framing::kChunks) {
+    text_.append("0\r\n");
+    for (const interop::Http2Field field : trailers) PutField(field.name, field.value);
+    text_.append("\r\n");
+  }
   state_ = State::kEnded;
-  if (framing_ != Framing::kChunks) return {};
-  text_.append("0\r\n");
-  for (const interop::Http2Field field : trailers) PutField(field.name, field.value);
-  text_.append("\r\n");
   return {};
 }
+
+void Http1Writer::Drop() { text_.resize(std::max(begun_at_, sent_)); }
 
 void Http1Writer::Sent(std::size_t bytes) {
   sent_ += bytes;
   if (sent_ < text_.size()) return;
   text_.clear();
-  sent_ = 0;
+  sent_ = begun_at_ = 0;
 }
 
 }  // namespace weft::http

@@ -34,11 +34,13 @@ class Http1Writer {
   [[nodiscard]] std::error_code Put(std::string_view bytes);
   [[nodiscard]] std::error_code End(const interop::Http2Headers& trailers);
 
-  bool started() const { return state_ != State::kBegun; }
+  bool started() const { return started_; }
   bool ended() const { return state_ == State::kEnded; }
-  // It can come to no end: its body is longer or shorter than it says.
+  // It can come to no end: its body is longer or shorter than it says, or memory did not suffice for it.
   bool broken() const { return state_ == State::kBroken; }
   void Break() { state_ = State::kBroken; }
+  // What was not sent of it. The answers before it stay.
+  void Drop();
   // The connection ends after it, as it says.
   bool is_last() const { return is_last_; }
   // Its body has no other end than that of the connection.
@@ -56,10 +58,12 @@ class Http1Writer {
 
   std::string text_;
   std::size_t sent_ = 0;
+  std::size_t begun_at_ = 0;  // in text_
   State state_ = State::kBegun;
   Framing framing_ = Framing::kNoBody;
   std::uint64_t length_left_ = 0;
   int version_ = 11;
+  bool started_ = false;
   bool head_only_ = false;
   bool is_last_ = false;
 };

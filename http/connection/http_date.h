@@ -8,6 +8,8 @@
 #ifndef WEFT_HTTP_CONNECTION_HTTP_DATE_H_
 #define WEFT_HTTP_CONNECTION_HTTP_DATE_H_
 
+#include <time.h>
+
 #include <string_view>
 
 namespace weft::http {
@@ -20,6 +22,8 @@ class HttpDate {
   std::string_view text() const { return {text_, sizeof(text_) - 1}; }
 
  private:
+  void Render(const tm& utc);
+
   char text_[30];  // "Sun, 06 Nov 1994 08:49:37 GMT"
 };
 

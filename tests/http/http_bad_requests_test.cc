@@ -4,6 +4,8 @@
 // http::Server: clients of HTTP/1 that break its rules, or take too long. Of HTTP/2: interop/http2_limits_test.cc.
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -19,7 +21,44 @@ using namespace std::chrono_literals;
 using interop::Http2Errc;
 using io::Soon;
 
+using Step = Http1Parser::Step;
+
 void Fail(Request& request, Response&) { ADD_FAILURE() << "this came to the handler: " << request.target(); }
+
+// A parser that gets a request piece by piece.
+class FedParser {
+ public:
+  explicit FedParser(std::uint32_t max_header = 16 * 1024) : parser_(max_header, &request) {}
+
+  Step Put(std::string_view bytes) {
+    const auto room = input.prepare(bytes.size());
+    bytes.copy(static_cast<char*>(room.data()), bytes.size());
+    input.commit(bytes.size());
+    Step step = parser_.ParseHeader(&input);
+    while (step == Step::kDone && !parser_.has_ended()) {
+      char part[7];
+      std::size_t got = 0;
+      step = parser_.ParseBody(&input, part, &got);
+      body.append(part, got);
+    }
+    return step;
+  }
+  // In two pieces.
+  Step Put(std::string_view bytes, std::size_t first) {
+    const Step step = Put(bytes.substr(0, first));
+    return step == Step::kRefused ? step : Put(bytes.substr(first));
+  }
+  const Http1Parser& parser() const { return parser_; }
+
+  Http1Request request;
+  boost::beast::flat_buffer input;
+  std::string body;
+
+ private:
+  Http1Parser parser_;
+};
+
+constexpr std::string_view kChunked = "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 class HttpBadRequestsTest : public io::IoTest {};
 WEFT_INSTANTIATE_IO_SHAPES(HttpBadRequestsTest);
@@ -37,6 +76,7 @@ TEST_P(HttpBadRequestsTest, AreAnsweredAndEndTheConnection) {
       {"GET / HTTP/1.1\r\nHost: a,b\r\n\r\n", "400"},                       // two in one
       {"GET / HTTP/1.1\r\nHost: a\r\n b\r\n\r\n", "400"},                   // in two lines
       {"GET path HTTP/1.1\r\n" + host + "\r\n", "400"},                     // none of the forms of a target
+      {"GET * HTTP/1.1\r\n" + host + "\r\n", "400"},                        // which is for OPTIONS
       {"GET http:///x HTTP/1.1\r\n" + host + "\r\n", "400"},                // no host in it
       {"GET / HTTP/1.1\r\n" + host + "Bad Name: x\r\n\r\n", "400"},         //
       {"GET / HTTP/1.1\r\n" + host + "No-Value\r\n\r\n", "400"},            //
@@ -52,13 +92,14 @@ TEST_P(HttpBadRequestsTest, AreAnsweredAndEndTheConnection) {
       {"GET /" + large + " HTTP/1.1\r\n" + host + "\r\n", "414"},
       {"GET / HTTP/1.1\r\n" + host + "X: " + large + "\r\n\r\n", "431"},
       {"GET / HTTP/1.1\r\n" + host + "X: y\r\n" + "Half", "400"},  // the client has finished
+      {"P", "400"},                                                // it has, too; it might have been HTTP/2
   };
   InFiber([&] {
     ListeningServer served(&Fail);
     for (const auto& [sent, status] : kCases) {
       Client client(served);
       client.Send(sent);
-      EXPECT_TRUE(!sent.ends_with("Half") || !client.stream().ShutdownWrite());
+      EXPECT_TRUE(!(sent.ends_with("Half") || sent == "P") || !client.stream().ShutdownWrite());
       const std::string answer = client.Answer();
       EXPECT_TRUE(answer.starts_with("HTTP/1.1 " + std::string(status) + ' ')) << sent.substr(0, 100) << answer;
       EXPECT_EQ(Client::Field(answer, "connection"), "close");
@@ -69,22 +110,89 @@ TEST_P(HttpBadRequestsTest, AreAnsweredAndEndTheConnection) {
   });
 }
 
-// Beast's limit is for what it gets at once.
-TEST(Http1ParserTest, AHeaderThatComesInPiecesHasTheSameLimit) {
-  Http1Request request;
-  Http1Parser parser(1'000, &request);
-  boost::beast::flat_buffer input;
-  const auto put = [&](std::string_view bytes) {
-    const auto room = input.prepare(bytes.size());
-    bytes.copy(static_cast<char*>(room.data()), bytes.size());
-    input.commit(bytes.size());
-    return parser.ParseHeader(&input);
-  };
-  ASSERT_EQ(put("GET / HTTP/1.1\r\nHost: h\r\n"), Http1Parser::Step::kNeedsMore);
-  int pieces = 0;
-  while (pieces < 100 && put("X: 0123456789\r\n") == Http1Parser::Step::kNeedsMore) ++pieces;
-  EXPECT_LT(pieces, 1'000 / 15);
-  EXPECT_EQ(parser.status(), 431);
+// Beast's limit is for what it gets at once, for the line and for each field.
+TEST(Http1ParserTest, AHeaderHasTheSameLimitInPiecesAndAtOnce) {
+  FedParser pieces(1'000);
+  ASSERT_EQ(pieces.Put("GET / HTTP/1.1\r\nHost: h\r\n"), Step::kNeedsMore);
+  int count = 0;
+  while (count < 100 && pieces.Put("X: 0123456789\r\n") == Step::kNeedsMore) ++count;
+  EXPECT_LT(count, 1'000 / 15);
+  EXPECT_EQ(pieces.parser().status(), 431);
+  FedParser at_once(1'000);
+  EXPECT_EQ(at_once.Put(Get("/" + std::string(800, 'p'), "X: " + std::string(700, 'x') + "\r\n")), Step::kRefused);
+  EXPECT_EQ(at_once.parser().status(), 431);
+  FedParser small(1'000);
+  std::string fields;
+  for (int i = 0; i < 100; ++i) fields += "X:\r\n";
+  EXPECT_EQ(small.Put(Get("/", fields)), Step::kRefused) << "a field counts for its memory, too";
+  EXPECT_EQ(small.parser().status(), 431);
+}
+
+TEST(Http1ParserTest, PiecesMayEndAnywhere) {
+  for (const std::string& request :
+       {"\r\nGET /1 HTTP/1.7\r\nHost: h\r\n\r\n" + std::string(),
+        std::string(kChunked) + "2;a=\"b\\\"c\"\t; d\r\nok\r\n01\r\n!\r\n0;x\r\nA: b\r\n\r\n"}) {
+    for (std::size_t first = 1; first < request.size(); ++first) {
+      FedParser parser;
+      EXPECT_EQ(parser.Put(request, first), Step::kDone) << first << request;
+      EXPECT_EQ(parser.body, request.starts_with("P") ? "ok!" : "");
+      EXPECT_EQ(parser.input.size(), 0u);
+    }
+    FedParser by_byte;
+    for (std::size_t i = 0; i < request.size(); ++i) {
+      EXPECT_EQ(by_byte.Put(request.substr(i, 1)), i + 1 < request.size() ? Step::kNeedsMore : Step::kDone) << i;
+    }
+  }
+}
+
+TEST(Http1ParserTest, AnotherVersionIsToldInPiecesToo) {
+  const std::string_view request = "GET /1 HTTP/2.0\r\nHost: h\r\n\r\n";
+  for (std::size_t first = 1; first < request.size(); ++first) {
+    FedParser parser;
+    EXPECT_EQ(parser.Put(request, first), Step::kRefused);
+    EXPECT_EQ(parser.parser().status(), 505) << first;
+  }
+}
+
+TEST(Http1ParserTest, AChunksHeaderHasNoControls) {
+  for (const std::string_view header : {"2;a=\"\nxx\"\r\n", "2;a=\"\x01\"\r\n", "2;a=\"\x7f\"\r\n", "0;a=\"\x01\"\r\n",
+                                        "2;a=\"\r\n", "2\n", "2\r\r\n"}) {
+    FedParser parser;
+    EXPECT_EQ(parser.Put(std::string(kChunked) + std::string(header)), Step::kRefused)
+        << ::testing::PrintToString(header);
+    EXPECT_EQ(parser.parser().status(), 400);
+  }
+}
+
+TEST(Http1ParserTest, AChunksHeaderHasALimit) {
+  for (const std::string_view end : {"", "\r\nx\r\n"}) {  // It comes in pieces, or at once.
+    FedParser parser;
+    EXPECT_EQ(parser.Put(std::string(kChunked) + "1;" + std::string(3'000, 'x')), Step::kNeedsMore);
+    EXPECT_EQ(parser.Put(std::string(2'000, 'x') + std::string(end)), Step::kRefused);
+    EXPECT_EQ(parser.parser().status(), 400);
+  }
+  FedParser fits;
+  EXPECT_EQ(fits.Put(std::string(kChunked) + "1;" + std::string(3'000, 'x') + "\r\nx\r\n0\r\n\r\n"), Step::kDone);
+}
+
+TEST(Http1ParserTest, TrailersMayHaveWhatTheirLimitSays) {
+  for (const std::size_t size : {300'000, 600'000}) {
+    FedParser parser(500'000);
+    const std::string trailers = "0\r\nX: " + std::string(size, 'y') + "\r\n\r\n";
+    const bool fits = size == 300'000;
+    EXPECT_EQ(parser.Put(std::string(kChunked) + trailers, kChunked.size() + size - 100),
+              fits ? Step::kDone : Step::kRefused);
+    EXPECT_EQ(parser.parser().status(), fits ? 0 : 431);
+  }
+}
+
+TEST(Http1ParserTest, CloseWinsOverKeepAliveInHttp10) {
+  FedParser kept;
+  ASSERT_EQ(kept.Put("GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"), Step::kDone);
+  EXPECT_TRUE(kept.parser().keep_alive());
+  FedParser closed;
+  ASSERT_EQ(closed.Put("GET / HTTP/1.0\r\nConnection: keep-alive, Close\r\n\r\n"), Step::kDone);
+  EXPECT_FALSE(closed.parser().keep_alive());
 }
 
 TEST_P(HttpBadRequestsTest, ALaterMinorVersionIsTakenForOurs) {
@@ -195,11 +303,21 @@ WEFT_INSTANTIATE_ONE_IO_SHAPE(HttpTimesTest);
 TEST_P(HttpTimesTest, AHeaderThatTakesTooLongIsAnswered) {
   InFiber([] {
     ListeningServer served(&Fail, {.header_timeout = 20ms});
+    for (const std::string_view begun : {"GET / HTTP/1.1\r\n", "P"}) {  // The latter may be HTTP/2, too.
+      Client client(served);
+      client.Send(begun);
+      EXPECT_TRUE(client.Answer().starts_with("HTTP/1.1 408 ")) << begun;
+      EXPECT_TRUE(client.IsOver());
+    }
+    EXPECT_EQ(served.http().counts().header_timeouts, 2u);
+  });
+}
+
+TEST_P(HttpTimesTest, AClientInPlainTextThatSendsNothingIsClosed) {
+  InFiber([] {
+    ListeningServer served(&Fail, {.limits = {.idle_timeout = 0ms, .settings_timeout = 20ms}});
     Client client(served);
-    client.Send("GET / HTTP/1.1\r\n");
-    EXPECT_TRUE(client.Answer().starts_with("HTTP/1.1 408 "));
     EXPECT_TRUE(client.IsOver());
-    EXPECT_EQ(served.http().counts().header_timeouts, 1u);
   });
 }
 

@@ -311,6 +311,18 @@ TEST_P(HttpServerTest, ABodyThatNobodyReadsIsThrownAway) {
   });
 }
 
+TEST_P(HttpServerTest, TheHeadersOfChunksThatNobodyReadsCountToo) {
+  InFiber([] {
+    ListeningServer served(&SayHello);
+    Client client(served);
+    std::string chunks;
+    for (int i = 0; i < 300; ++i) chunks += "1;a=" + std::string(1'000, 'x') + "\r\ny\r\n";
+    client.Send("POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + "0\r\n\r\n" + Get("/"));
+    EXPECT_EQ(Client::BodyOf(client.Answer()), "hello\n");
+    EXPECT_TRUE(client.IsOver());
+  });
+}
+
 TEST_P(HttpServerTest, AHandlerWhoseClientHasGoneIsCancelled) {
   InFiber([] {
     FiberEvent begun;

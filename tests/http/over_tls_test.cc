@@ -159,5 +159,59 @@ TEST_P(OverTlsTest, ALastAnswerEndsWithTlsOwnEnd) {
   });
 }
 
+TEST_P(OverTlsTest, TheClientsOwnEndIsAnswered) {
+  InFiber([] {
+    Server http([](Request&, Response& response) { EXPECT_FALSE(response.Send(200, {}, "ok")); });
+    io::TcpServer server(Listening(), OverTls(&http, ServerContext()));
+    ASSERT_TRUE(server.Start());
+    io::TcpStream stream;
+    ASSERT_FALSE(stream.Connect(server.local_address(), Soon()));
+    const TlsContext context = ClientContext({"http/1.1"});
+    TlsStream tls(stream, context, kName);
+    ASSERT_FALSE(tls.Handshake(Soon()));
+    ASSERT_TRUE(tls.WriteAll(Get("/"), Soon()).ok());
+    std::string all;
+    char room[4096];
+    while (!all.ends_with("ok")) {
+      const IoResult got = tls.ReadSome(room, sizeof(room), Soon());
+      ASSERT_NE(got.bytes, 0u);
+      all.append(room, got.bytes);
+    }
+    EXPECT_FALSE(tls.ShutdownWrite(Soon()));
+    const IoResult got = tls.ReadSome(room, sizeof(room), Soon());
+    EXPECT_FALSE(got.error) << got.error.message();
+    server.Stop(Soon());
+  });
+}
+
+// The drain begins after the head of the answer, which cannot say any more that it is the last.
+TEST_P(OverTlsTest, ADrainBehindAnAnswerEndsWithTlsOwnEnd) {
+  InFiber([] {
+    FiberEvent begun;
+    Server http([&](Request& request, Response& response) {
+      EXPECT_FALSE(response.Start(200, {{"content-length", "2"}}));
+      EXPECT_TRUE(response.Write("ok", Soon()).ok());
+      begun.Set();
+      EXPECT_TRUE(Reaches([&] { return request.draining(); }));
+    });
+    io::TcpServer server(Listening(), OverTls(&http, ServerContext()), {.first_request_at_stop = 0ms});
+    ASSERT_TRUE(server.Start());
+    io::TcpStream stream;
+    ASSERT_FALSE(stream.Connect(server.local_address(), Soon()));
+    const TlsContext context = ClientContext({"http/1.1"});
+    TlsStream tls(stream, context, kName);
+    ASSERT_FALSE(tls.Handshake(Soon()));
+    ASSERT_TRUE(tls.WriteAll(Get("/"), Soon()).ok());
+    ASSERT_TRUE(begun.Wait(Soon()));
+    Fiber stop([&] { server.Stop(Soon()); });
+    char room[4096];
+    IoResult got;
+    do got = tls.ReadSome(room, sizeof(room), Soon());
+    while (got.bytes != 0);
+    EXPECT_FALSE(got.error) << got.error.message();
+    stop.Join();
+  });
+}
+
 }  // namespace
 }  // namespace weft::http

@@ -1,0 +1,311 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// http::Server: what becomes of the answers that handlers give, whole ones and broken ones, one by one and in batches.
+
+#include <time.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "weft/fiber/this_fiber.h"
+#include "weft/http/connection/begun_stream.h"
+#include "weft/http/connection/http1_writer.h"
+#include "weft/http/connection/http_date.h"
+#include "weft/interop/http2_client.h"
+#include "weft/sync/fiber_event.h"
+#include "weft/tests/http/http_fixture.h"
+
+namespace weft::http {
+namespace {
+
+using namespace std::chrono_literals;
+using interop::Http2Answer;
+using interop::Http2Client;
+using interop::Http2Errc;
+using io::IoResult;
+using io::Reaches;
+using io::Soon;
+
+void SayPath(Request& request, Response& response) { EXPECT_FALSE(response.Send(200, {}, request.path())); }
+
+const std::string_view kSettings("\0\0\0\4\0\0\0\0\0", 9);  // A client's first frame.
+
+class HttpAnswersTest : public io::IoTest {};
+WEFT_INSTANTIATE_ONE_IO_SHAPE(HttpAnswersTest);
+
+TEST_P(HttpAnswersTest, WritesAfterOneThatHasFailedTakeNothing) {
+  InFiber([] {
+    FiberEvent ended;
+    ListeningServer served([&](Request&, Response& response) {
+      EXPECT_FALSE(response.Start(200));
+      const std::string piece(64 * 1024, 'x');
+      IoResult put;
+      do put = response.Write(piece, Deadline(1ms));
+      while (put.ok());
+      EXPECT_EQ(put.error, std::errc::timed_out);
+      for (int i = 0; i < 3; ++i) {
+        put = response.Write(piece, Soon());
+        EXPECT_EQ(put.error, std::errc::broken_pipe);
+        EXPECT_EQ(put.bytes, 0u);
+      }
+      EXPECT_EQ(response.Finish(), std::errc::broken_pipe);
+      ended.Set();
+    });
+    Client client(served);
+    client.Send(Get("/"));
+    ASSERT_TRUE(ended.Wait(Soon()));
+    EXPECT_TRUE(Reaches([&] { return served.http().counts().broken_off == 1; }));
+  });
+}
+
+TEST_P(HttpAnswersTest, ABrokenAnswerTakesNoneOfItsBatchWithIt) {
+  InFiber([] {
+    ListeningServer served(
+        [](Request& request, Response& response) {
+          if (request.path() == "/2") {
+            EXPECT_FALSE(response.Start(200, {{"content-length", "9"}}));
+            return response.Reset();
+          }
+          SayPath(request, response);
+        },
+        {.batches_pipelined_answers = true});
+    Client client(served);
+    client.Send(Get("/1") + Get("/2"));
+    const std::string all = client.Until("(the end)");
+    EXPECT_TRUE(all.starts_with("HTTP/1.1 200 ") && all.ends_with("\r\n\r\n/1")) << all;
+  });
+}
+
+TEST_P(HttpAnswersTest, ABatchGoesOutBeforeItWaitsForTheRestOfARequest) {
+  InFiber([] {
+    ListeningServer served(&SayPath, {.batches_pipelined_answers = true});
+    for (const std::string_view next : {"G", "P"}) {  // One of them may be the beginning of HTTP/2.
+      Client client(served);
+      client.Send(Get("/1") + std::string(next));
+      EXPECT_EQ(Client::BodyOf(client.Answer()), "/1") << next;
+    }
+  });
+}
+
+TEST_P(HttpAnswersTest, AClientThatHasFinishedGetsTheAnswersBeforeThatOfAHandlerThatWaits) {
+  InFiber([] {
+    FiberEvent begun;
+    ListeningServer served(
+        [&](Request& request, Response& response) {
+          if (request.path() == "/2") {
+            begun.Set();
+            FiberSleepFor(1h);
+          }
+          SayPath(request, response);
+        },
+        {.batches_pipelined_answers = true});
+    Client client(served);
+    client.Send(Get("/1") + Get("/2"));
+    ASSERT_TRUE(begun.Wait(Soon()));
+    EXPECT_FALSE(client.stream().ShutdownWrite());
+    EXPECT_EQ(Client::BodyOf(client.Answer()), "/1");
+  });
+}
+
+TEST_P(HttpAnswersTest, Http2BeginsWithAConnectionOnly) {
+  InFiber([] {
+    for (const bool batches : {false, true}) {
+      ListeningServer served(&SayPath, {.batches_pipelined_answers = batches});
+      const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + std::string(kSettings);
+      Client together(served);
+      together.Send(Get("/1") + preface);
+      EXPECT_EQ(Client::BodyOf(together.Answer()), "/1");
+      EXPECT_TRUE(together.Answer().starts_with("HTTP/1.1 505 "));
+      Client later(served);
+      later.Send(Get("/1"));
+      EXPECT_EQ(Client::BodyOf(later.Answer()), "/1");
+      later.Send(preface);
+      EXPECT_TRUE(later.Answer().starts_with("HTTP/1.1 505 "));
+    }
+  });
+}
+
+TEST_P(HttpAnswersTest, AnAnswerHasOneLengthAtMost) {
+  InFiber([] {
+    ListeningServer served([](Request& request, Response& response) {
+      if (request.path() == "/204") return static_cast<void>(response.Send(204, {{"content-length", "5"}}, "hello"));
+      EXPECT_EQ(response.Send(200, {{"content-length", "2"}, {"content-length", "200"}}, "ok"), Http2Errc::kBadField);
+      EXPECT_FALSE(response.Start(200));
+      EXPECT_EQ(response.Finish({{"content-length", "99"}}), Http2Errc::kBadField);
+    });
+    Client client(served);
+    client.Send(Get("/204") + Get("/", "Connection: close\r\n"));
+    const std::string all = client.Until("(the end)");
+    EXPECT_EQ(all.find("content-length"), std::string::npos) << all;
+    EXPECT_TRUE(all.ends_with("\r\n\r\n0\r\n\r\n")) << all;
+
+    io::TcpStream stream = served.Connect();
+    Http2Client http2{interop::Http2Transport(stream)};
+    ASSERT_TRUE(http2.Start());
+    const Http2Answer none = http2.Ask({.path = "/204", .authority = "h"}, {}, Soon());
+    EXPECT_EQ(none.status, 204);
+    EXPECT_FALSE(none.headers.Has("content-length"));
+    EXPECT_EQ(http2.Ask({.path = "/", .authority = "h"}, {}, Soon()).status, 200);
+  });
+}
+
+TEST_P(HttpAnswersTest, AnotherLengthThanWasSaidBreaksAnAnswerOfHttp2) {
+  InFiber([] {
+    ListeningServer served([](Request& request, Response& response) {
+      if (request.path() == "/send") {
+        EXPECT_EQ(response.Send(200, {{"content-length", "9"}}, "less"), Http2Errc::kWrongOrder);
+        return;
+      }
+      EXPECT_FALSE(response.Start(200, {{"content-length", "4"}}));
+      EXPECT_TRUE(response.Write(request.path() == "/less" ? "les" : "four", Soon()).ok());
+      if (request.path() == "/more") {
+        EXPECT_EQ(response.Write("more", Soon()).error, Http2Errc::kWrongOrder);
+      } else if (request.path() == "/less") {
+        EXPECT_EQ(response.Finish(), Http2Errc::kWrongOrder);
+      }
+    });
+    io::TcpStream stream = served.Connect();
+    Http2Client http2{interop::Http2Transport(stream)};
+    ASSERT_TRUE(http2.Start());
+    EXPECT_EQ(http2.Ask({.path = "/whole", .authority = "h"}, {}, Soon()).body, "four");
+    EXPECT_EQ(http2.Ask({.method = "HEAD", .path = "/whole", .authority = "h"}, {}, Soon()).status, 200);
+    for (const char* const path : {"/less", "/more", "/send"}) {
+      EXPECT_TRUE(http2.Ask({.path = path, .authority = "h"}, {}, Soon()).error) << path;
+    }
+  });
+}
+
+TEST_P(HttpAnswersTest, AnAnswerOfHttp2ThatItsHandlerLeavesShortIsBroken) {
+  InFiber([] {
+    ListeningServer served([](Request&, Response& response) {
+      EXPECT_FALSE(response.Start(200, {{"content-length", "4"}}));
+      EXPECT_TRUE(response.Write("les", Soon()).ok());
+    });
+    io::TcpStream stream = served.Connect();
+    Http2Client http2{interop::Http2Transport(stream)};
+    ASSERT_TRUE(http2.Start());
+    EXPECT_EQ(http2.Ask({.path = "/", .authority = "h"}, {}, Soon()).error, Http2Errc::kStreamReset);
+  });
+}
+
+TEST_P(HttpAnswersTest, AStatusThatIsNotFinalIsRefused) {
+  InFiber([] {
+    ListeningServer served([](Request& request, Response& response) {
+      for (const int status : {-1, 0, 103, 199, 600}) {
+        EXPECT_EQ(response.Start(status), Http2Errc::kBadField);
+        EXPECT_EQ(response.Send(status, {}, ""), Http2Errc::kBadField);
+      }
+      SayPath(request, response);
+    });
+    Client client(served);
+    client.Send(Get("/1"));
+    EXPECT_EQ(Client::BodyOf(client.Answer()), "/1");
+    io::TcpStream stream = served.Connect();
+    Http2Client http2{interop::Http2Transport(stream)};
+    ASSERT_TRUE(http2.Start());
+    EXPECT_EQ(http2.Ask({.path = "/2", .authority = "h"}, {}, Soon()).body, "/2");
+  });
+}
+
+TEST_P(HttpAnswersTest, AWholeAnswerThatWasSentIsNotBrokenOffByItsClientsEnd) {
+  InFiber([] {
+    FiberEvent ended;
+    ListeningServer served([&](Request& request, Response& response) {
+      SayPath(request, response);
+      try {
+        FiberSleepFor(1h);  // A line in the log, say.
+      } catch (const FiberCancelled&) {
+        ended.Set();
+        throw;
+      }
+    });
+    {
+      Client client(served);
+      client.Send(Get("/1"));
+      EXPECT_EQ(Client::BodyOf(client.Answer()), "/1");
+    }
+    ASSERT_TRUE(ended.Wait(Soon()));
+    EXPECT_TRUE(Reaches([&] { return served.server().counts().open == 0; }));
+    EXPECT_EQ(served.http().counts().broken_off, 0u);
+  });
+}
+
+TEST_P(HttpAnswersTest, WhatComesBeforeStartIsNoStart) {
+  InFiber([] {
+    ListeningServer served([](Request&, Response& response) {
+      EXPECT_EQ(response.Write(NoncontiguousBuffer(), Soon()).error, Http2Errc::kWrongOrder);
+      EXPECT_EQ(response.Write("", Soon()).error, Http2Errc::kWrongOrder);
+      response.Reset();
+      EXPECT_FALSE(response.started());
+    });
+    Client client(served);
+    client.Send(Get("/"));
+    EXPECT_TRUE(client.IsOver());
+  });
+}
+
+TEST_P(HttpAnswersTest, AReadAfterARefusalDoesNotWaitForABodyThatNobodyAskedFor) {
+  InFiber([] {
+    ListeningServer served([](Request& request, Response& response) {
+      EXPECT_FALSE(response.Start(404));
+      char room[10];
+      EXPECT_EQ(request.Read(room, sizeof(room), Soon()).error, Http2Errc::kWrongOrder);
+    });
+    Client client(served);
+    client.Send("POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+    const std::string all = client.Until("0\r\n\r\n");
+    EXPECT_TRUE(all.starts_with("HTTP/1.1 404 ") && all.ends_with("\r\n\r\n0\r\n\r\n")) << all;
+  });
+}
+
+TEST_P(HttpAnswersTest, TheAuthorityOfHttp2MayBeInHost) {
+  InFiber([] {
+    ListeningServer served(
+        [](Request& request, Response& response) { EXPECT_FALSE(response.Send(200, {}, request.authority())); });
+    io::TcpStream stream = served.Connect();
+    Http2Client http2{interop::Http2Transport(stream)};
+    ASSERT_TRUE(http2.Start());
+    EXPECT_EQ(http2.Ask({.path = "/", .headers = {{"host", "weft.example"}}}, {}, Soon()).body, "weft.example");
+  });
+}
+
+// A handler may catch std::bad_alloc, or this, and end its answer.
+TEST(Http1WriterTest, AnAnswerThatMemoryDidNotSufficeForIsBroken) {
+  volatile std::size_t all = std::numeric_limits<std::ptrdiff_t>::max();
+  for (const bool says_length : {false, true}) {
+    Http1Writer writer;
+    writer.Begin(/*head_only=*/false, 11);
+    const std::string length = std::to_string(all);
+    ASSERT_FALSE(writer.Start(200, says_length ? Fields{{"content-length", length}} : Fields{}, {}, false));
+    EXPECT_THROW(static_cast<void>(writer.Put({"x", all})), std::length_error);
+    EXPECT_TRUE(writer.broken());
+    EXPECT_EQ(writer.End({}), Http2Errc::kWrongOrder);
+  }
+}
+
+TEST(HttpDateTest, IsOfThisSecond) {
+  const auto rendered = [] {
+    const time_t now = ::time(nullptr);
+    tm utc;
+    ::gmtime_r(&now, &utc);
+    char text[30];
+    ::strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &utc);
+    return std::string(text);
+  };
+  std::string before, date, after;
+  do {
+    before = rendered();
+    date = HttpDate::Now().text();
+    after = rendered();
+  } while (before != after || date != before);  // The coarse clock is late by a tick.
+  EXPECT_EQ(date.size(), 29u);
+}
+
+}  // namespace
+}  // namespace weft::http
