@@ -21,7 +21,8 @@
 //   state    new: it has not run yet. ready: it waits for a worker. running: on a worker, or about to leave it. parked
 //   age      from a coarse clock: 0.1 s too long at most, if the machine gives the slice monitor its CPU
 //   owner    of a FiberMutex and a FiberSharedMutex's writer. FiberTimedMutex has none
-//   stack    of fibers that are ready or parked. One that runs is shown without: its worker uses the stack
+//   stack    of fibers that are ready or parked; of a ready one that yields again and again it may be of two
+//            moments. One that runs is shown without: its worker uses the stack
 //   missing  creators, CPU time: Weft does not keep them
 //
 // Frames have names where the program's files have symbols, and lines where they have debug information; the library

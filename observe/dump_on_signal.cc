@@ -3,11 +3,14 @@
 
 #include "weft/observe/dump_on_signal.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -41,6 +44,11 @@ void OnSignal(int /*signal*/) {
 void WriteToStderr(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+    if (written < 0 && errno == EAGAIN) {  // A pipe that does not block, and is full.
+      pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+      if (::poll(&room, 1, /*timeout=*/1000) == 0) return;
+      continue;
+    }
     if (written < 0 && errno != EINTR) return;  // There is nobody to tell.
     if (written > 0) text.remove_prefix(static_cast<std::size_t>(written));
   }
@@ -50,7 +58,11 @@ void DumpWhenWoken(const DumpOptions& options) {
   ::pthread_setname_np(::pthread_self(), "FiberDump");
   for (;;) {
     std::uint64_t count = 0;
-    if (::read(wake_fd, &count, sizeof(count)) != sizeof(count)) continue;
+    if (::read(wake_fd, &count, sizeof(count)) != sizeof(count)) {
+      if (errno == EINTR) continue;
+      WEFT_LOG(ERROR, "DumpFibersOnSignal: its descriptor is closed: there are no more dumps: ", std::strerror(errno));
+      return;
+    }
     std::ostringstream out;
     static_cast<void>(DumpFibers(out, options));
     WriteToStderr(out.view());
@@ -78,7 +90,10 @@ bool StartThread(const DumpOptions& options) {
 
 bool DumpFibersOnSignal(int signal, const DumpOptions& options) {
   struct sigaction found = {};
-  if (::sigaction(signal, nullptr, &found) != 0 || signal == SIGKILL || signal == SIGSTOP) {
+  // After a fault's handler the fault comes again.
+  constexpr std::array kFaults{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+  const bool is_fault = std::find(kFaults.begin(), kFaults.end(), signal) != kFaults.end();
+  if (::sigaction(signal, nullptr, &found) != 0 || is_fault || signal == SIGKILL || signal == SIGSTOP) {
     WEFT_LOG(ERROR, "DumpFibersOnSignal: signal ", signal, " cannot be handled");
     return false;
   }
@@ -94,6 +109,7 @@ bool DumpFibersOnSignal(int signal, const DumpOptions& options) {
     WEFT_LOG(ERROR, "DumpFibersOnSignal: there is no descriptor: ", std::strerror(errno));
   }
   if (wake_fd < 0 || !StartThread(options)) {
+    if (wake_fd >= 0) ::close(wake_fd);
     installed.store(false, std::memory_order_relaxed);
     return false;
   }

@@ -17,7 +17,7 @@ struct DumpOptions {
 
   // What is written.
   Format format = Format::kText;
-  // Terms that must all hold, separated by commas; "": all fibers.
+  // Terms that must all hold, separated by commas, each kind once; "": all fibers.
   //   name=PATTERN     as of files in a shell: name=worker*
   //   state=STATE      new, ready, running or parked; several: state=new|ready
   //   reason=REASON    of parked ones: mutex, join, channel_get, sleep ...; several: reason=mutex|shared_mutex

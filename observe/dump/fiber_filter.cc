@@ -42,7 +42,7 @@ std::optional<Number> ParseNumber(std::string_view text) {
 }
 
 // "250ms", "3s", "5m", "2h".
-std::optional<std::chrono::nanoseconds> ParseTime(std::string_view text) {
+std::optional<std::chrono::milliseconds> ParseTime(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, std::chrono::milliseconds>, 4> kUnits{
       {{"ms", std::chrono::milliseconds(1)},
        {"s", std::chrono::seconds(1)},
@@ -52,7 +52,7 @@ std::optional<std::chrono::nanoseconds> ParseTime(std::string_view text) {
     if (!text.ends_with(unit)) continue;
     const auto count = ParseNumber<std::uint32_t>(text.substr(0, text.size() - unit.size()));
     if (!count) return std::nullopt;
-    return std::int64_t{*count} * std::chrono::nanoseconds(length);
+    return std::int64_t{*count} * length;
   }
   return std::nullopt;
 }

@@ -33,7 +33,7 @@ class FiberFilter {
   std::optional<std::string> name_;  // a pattern
   std::vector<std::string> states_;
   std::vector<scheduling_group::WaitKind> reasons_;
-  std::optional<std::chrono::nanoseconds> age_;  // at least
+  std::optional<std::chrono::milliseconds> age_;  // at least
   std::optional<int> group_;
   std::optional<std::uint64_t> id_;
 };

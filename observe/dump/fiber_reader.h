@@ -20,7 +20,8 @@
 //   DFR2  What is read may be gone: every address that comes from a copy is read by MemoryReader. Entities are never
 //        unmapped (entity_pool.h).
 //   DFR3  A ready fiber that has begun has no ParkStamp that tells its turns apart. Its stack is copied twice, and
-//        reported if both copies are equal.
+//        reported if both copies are equal. That is likely to be right, not certain: one that yields in a loop may
+//        repeat its bytes.
 //   DFR4  A name is freed after it has been taken out of the entity: one that is there after it was copied was there.
 //
 // A fiber that changes too often (kAttempts) is reported without its stack. A fiber that runs on a worker has its stack

@@ -7,6 +7,8 @@
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <ios>
+#include <locale>
 #include <ostream>
 #include <set>
 #include <string_view>
@@ -89,11 +91,17 @@ void FiberReport::Add(FiberRecord fiber) { fibers_.push_back(std::move(fiber)); 
 
 void FiberReport::Write(std::ostream& out) {
   FindOwners();
+  // Numbers are as they should be, whatever the stream's user has set.
+  const std::ios::fmtflags flags = out.flags(std::ios::dec | std::ios::skipws);
+  const std::locale locale = out.imbue(std::locale::classic());
+  out.width(0);
   if (options_.format == DumpOptions::Format::kJson) {
     WriteJson(out);
   } else {
     WriteText(out);
   }
+  out.flags(flags);
+  out.imbue(locale);
   out.flush();
 }
 

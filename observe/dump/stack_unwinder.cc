@@ -8,10 +8,12 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 #include <elfutils/libdwfl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <mutex>
 #include <utility>
 #else
 #define WEFT_HAS_LIBDWFL 0
@@ -21,6 +23,11 @@ namespace weft::observe {
 
 #if WEFT_HAS_LIBDWFL
 namespace {
+
+// Held while libdw is loaded, and over a fork: a child would find the loader half way.
+constinit std::mutex loading;
+[[maybe_unused]] const int at_fork =
+    ::pthread_atfork([] { loading.lock(); }, [] { loading.unlock(); }, [] { loading.unlock(); });
 
 // The functions of libdw.so.1 that are used. Never unloaded.
 struct Library {
@@ -60,7 +67,9 @@ struct Library {
   }
 
   static const Library& Get() {
-    static const auto* const library = new Library;  // Never destroyed.
+    static constinit const Library* library = nullptr;  // Never destroyed.
+    const std::lock_guard guard(loading);
+    if (library == nullptr) library = new Library;
     return *library;
   }
 };

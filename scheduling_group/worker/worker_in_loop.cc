@@ -96,6 +96,8 @@ void Worker::CallOnLoop(FiberEntity* self, LoopCallKind kind, void (*call)(void*
   loop_call_ = &loop_call;
   publish_ = [](void*) noexcept { return true; };  // To nobody: the loop takes it back.
   publish_argument_ = nullptr;
+  self->set_wait_reason({});
+  StampPark(self);
   SwitchTo(self, SwitchReason::kPublished, nullptr);
 }
 

@@ -50,7 +50,8 @@ class StderrPipe {
 };
 
 TEST(DumpOnSignal, ASignalThatIsUsedOrIsNoneIsRefused) {
-  for (const int signal : {SIGKILL, SIGSTOP, 0, 1000}) EXPECT_FALSE(DumpFibersOnSignal(signal)) << signal;
+  for (const int signal : {SIGKILL, SIGSTOP, SIGSEGV, SIGABRT, 0, 1000})
+    EXPECT_FALSE(DumpFibersOnSignal(signal)) << signal;
   struct sigaction used = {};
   used.sa_handler = SIG_IGN;
   struct sigaction former = {};
