@@ -60,7 +60,7 @@ class BadFlags(unittest.TestCase):
         self.assertRegex(
             line,
             r"^StartRuntime: 1025 scheduling groups are too many, at most 1024: ask for fewer workers "
-            r"\(--fiber_concurrency_hint\) or larger groups \(--fiber_scheduling_group_size\)\n$",
+            r"\(--fiber_concurrency_hint, --fiber_groups\) or larger groups \(--fiber_scheduling_group_size\)\n$",
         )
 
     def test_named_groups_that_do_not_fit_are_one_line(self):
