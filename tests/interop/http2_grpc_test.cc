@@ -435,9 +435,10 @@ TEST_P(Http2GrpcTest, AHandlerThatReturnsAnErrorAtTheDeadlineHasMissedIt) {
     });
     const auto call = [&](std::string_view what) {
       std::string status;
-      for (began = false; !began;) {  // On a busy machine the time may be over before it begins.
+      began = false;
+      do {  // On a busy machine the time may be over before it begins.
         status = StatusOf(ends.Call("/t.S/Catch", MessageOf(what), {{"grpc-timeout", "10m"}}));
-      }
+      } while (!began);
       return status;
     };
     EXPECT_EQ(call("fails"), "4");
