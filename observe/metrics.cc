@@ -54,6 +54,7 @@ Labels OfGroup(const GroupCounts& counts) {
 template <class Read>
 std::vector<Value> Each(const std::vector<GroupCounts>& groups, Read read) {
   std::vector<Value> values;
+  values.reserve(groups.size());
   for (const GroupCounts& counts : groups) values.push_back({OfGroup(counts), static_cast<double>(read(counts))});
   return values;
 }
@@ -198,6 +199,7 @@ void MetricsText::Add(const std::vector<std::pair<std::string, io::TcpServer::Co
   using Counts = io::TcpServer::Counts;
   const auto each = [&](auto Counts::*count) {
     std::vector<Value> values;
+    values.reserve(servers.size());
     for (const auto& [name, counts] : servers) {
       values.push_back({{{"server", name}}, static_cast<double>(counts.*count)});
     }

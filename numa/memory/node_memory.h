@@ -63,6 +63,7 @@ class NodeArray {
   static_assert(alignof(T) <= base::kCacheLineSize);
 
  public:
+  // NOLINTNEXTLINE(bugprone-sizeof-expression): T may be a pointer.
   NodeArray(std::size_t count, int node) : objects_(static_cast<T*>(AllocateOnNode(count * sizeof(T), node)), count) {
     std::uninitialized_value_construct_n(objects_.data(), count);
   }

@@ -109,14 +109,14 @@ std::string Demangled(const char* name) {
 
 }  // namespace
 
-class StackUnwinder::Dwfl {
+class StackUnwinder::Session {
  public:
-  explicit Dwfl(std::string* error);
-  ~Dwfl() {
+  explicit Session(std::string* error);
+  ~Session() {
     if (dwfl_ != nullptr) library_.dwfl_end(dwfl_);
   }
-  Dwfl(const Dwfl&) = delete;
-  Dwfl& operator=(const Dwfl&) = delete;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
 
   std::vector<StackFrame> Unwind(const StackCopy& copy, std::size_t most);
   FrameName Name(std::uint64_t address, bool source);
@@ -150,7 +150,7 @@ class StackUnwinder::Dwfl {
   std::size_t reads_used_ = 0;      // up to the last one that was a frame's address
 };
 
-StackUnwinder::Dwfl::Dwfl(std::string* error) : library_(Library::Get()) {
+StackUnwinder::Session::Session(std::string* error) : library_(Library::Get()) {
   *error = library_.error;
   if (!error->empty()) return;
   callbacks_.find_elf = library_.dwfl_linux_proc_find_elf;
@@ -169,8 +169,8 @@ StackUnwinder::Dwfl::Dwfl(std::string* error) : library_(Library::Get()) {
   }
 }
 
-bool StackUnwinder::Dwfl::ReadMemory(::Dwfl*, Dwarf_Addr address, Dwarf_Word* result, void* self) {
-  auto* const me = static_cast<Dwfl*>(self);
+bool StackUnwinder::Session::ReadMemory(::Dwfl*, Dwarf_Addr address, Dwarf_Word* result, void* self) {
+  auto* const me = static_cast<Session*>(self);
   const std::uint64_t offset = address - me->copy_.low;
   if (offset % sizeof(std::uint64_t) != 0 || offset / sizeof(std::uint64_t) >= me->copy_.words.size()) return false;
   const std::size_t word = offset / sizeof(std::uint64_t);
@@ -179,8 +179,8 @@ bool StackUnwinder::Dwfl::ReadMemory(::Dwfl*, Dwarf_Addr address, Dwarf_Word* re
   return true;
 }
 
-bool StackUnwinder::Dwfl::SetRegisters(Dwfl_Thread* thread, void* self) {
-  auto* const me = static_cast<Dwfl*>(self);
+bool StackUnwinder::Session::SetRegisters(Dwfl_Thread* thread, void* self) {
+  auto* const me = static_cast<Session*>(self);
   const auto set = [&](int number, Dwarf_Word value) {
     return me->library_.dwfl_thread_state_registers(thread, number, 1, &value);
   };
@@ -193,8 +193,8 @@ bool StackUnwinder::Dwfl::SetRegisters(Dwfl_Thread* thread, void* self) {
   return true;
 }
 
-int StackUnwinder::Dwfl::AddFrame(Dwfl_Frame* frame, void* self) {
-  auto* const me = static_cast<Dwfl*>(self);
+int StackUnwinder::Session::AddFrame(Dwfl_Frame* frame, void* self) {
+  auto* const me = static_cast<Session*>(self);
   Dwarf_Addr address = 0;
   bool is_activation = false;
   if (!me->library_.dwfl_frame_pc(frame, &address, &is_activation) || address == 0) return DWARF_CB_ABORT;
@@ -209,7 +209,7 @@ int StackUnwinder::Dwfl::AddFrame(Dwfl_Frame* frame, void* self) {
   return me->frames_.size() < me->most_ ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
-std::vector<StackFrame> StackUnwinder::Dwfl::Unwind(const StackCopy& copy, std::size_t most) {
+std::vector<StackFrame> StackUnwinder::Session::Unwind(const StackCopy& copy, std::size_t most) {
   if (copy.words.size() < kSavedWords || most == 0) return {};
   copy_ = copy;
   most_ = most;
@@ -220,7 +220,7 @@ std::vector<StackFrame> StackUnwinder::Dwfl::Unwind(const StackCopy& copy, std::
   return std::move(frames_);
 }
 
-FrameName StackUnwinder::Dwfl::Name(std::uint64_t address, bool source) {
+FrameName StackUnwinder::Session::Name(std::uint64_t address, bool source) {
   FrameName name;
   const Dwarf_Addr call = address - 1;  // The call's own line, and its function even if that never returns.
   Dwfl_Module* const module = library_.dwfl_addrmodule(dwfl_, call);
@@ -239,7 +239,7 @@ FrameName StackUnwinder::Dwfl::Name(std::uint64_t address, bool source) {
 }
 
 StackUnwinder::StackUnwinder(bool wanted) : why_not_("it was not asked for") {
-  if (wanted) dwfl_ = std::make_unique<Dwfl>(&why_not_);
+  if (wanted) dwfl_ = std::make_unique<Session>(&why_not_);
 }
 
 std::vector<StackFrame> StackUnwinder::Unwind(const StackCopy& copy, std::size_t most) {
@@ -252,7 +252,7 @@ FrameName StackUnwinder::Name(std::uint64_t address, bool source) {
 
 #else  // !WEFT_HAS_LIBDWFL
 
-class StackUnwinder::Dwfl {};
+class StackUnwinder::Session {};
 
 StackUnwinder::StackUnwinder(bool /*wanted*/) : why_not_("Weft was built without libdw (Debian: libdw-dev)") {}
 std::vector<StackFrame> StackUnwinder::Unwind(const StackCopy& /*copy*/, std::size_t /*most*/) { return {}; }

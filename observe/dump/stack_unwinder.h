@@ -65,9 +65,9 @@ class StackUnwinder {
   FrameName Name(std::uint64_t address, bool source);
 
  private:
-  class Dwfl;
+  class Session;
 
-  std::unique_ptr<Dwfl> dwfl_;
+  std::unique_ptr<Session> dwfl_;
   std::string why_not_;
 };
 
