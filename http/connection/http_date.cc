@@ -30,7 +30,9 @@ WEFT_TLS_ACCESSOR Rendered& OfThread() {
 void HttpDate::Render(const tm& utc) {
   constexpr std::string_view kDays = "SunMonTueWedThuFriSat";
   constexpr std::string_view kMonths = "JanFebMarAprMayJunJulAugSepOctNovDec";
-  const auto name = [](std::string_view names, int i) { return names.substr(std::size_t{3} * static_cast<std::size_t>(i), 3); };
+  const auto name = [](std::string_view names, int i) {
+    return names.substr(std::size_t{3} * static_cast<std::size_t>(i), 3);
+  };
   const auto put = [](char* at, int number) {
     at[0] = static_cast<char>('0' + number / 10 % 10);
     at[1] = static_cast<char>('0' + number % 10);
