@@ -120,17 +120,20 @@ TEST_F(FiberReaderTest, AFiberThatHasEndedMeanwhileIsNotThere) {
 
 TEST_F(FiberReaderTest, AReadyFibersStackIsCopiedTwice) {
   std::atomic<std::atomic<int>*> on_stack{nullptr};
+  std::atomic<bool> runner_runs{false};
   Fiber ready({.name = "ready"}, [&] {
     // So it lies on the fiber's own stack, and not on AddressSanitizer's fake one.
     auto* const word = ::new (__builtin_alloca(sizeof(std::atomic<int>))) std::atomic<int>(0);
     on_stack = word;
-    FiberYield();  // To the next one, which does not let it run.
+    while (!runner_runs) FiberYield();  // At last to the runner, which does not let it run before the end.
     EXPECT_NE(*word, 0);
   });
   Fiber runner({.name = "runner"}, [&] {
     while (on_stack == nullptr) FiberYield();
+    runner_runs = true;
     while (!stop_) continue;
   });
+  while (!runner_runs) std::this_thread::yield();
   static_cast<void>(DumpUntil("name=ready,state=ready", "1 of them match"));
   while (Find("ready")->stack_note != StackNote::kRead) std::this_thread::yield();
   EXPECT_EQ(memory_.stacks_copied, 2);
