@@ -28,6 +28,7 @@ import sys
 import tempfile
 import time
 import urllib.request
+from concurrent import futures
 from typing import Callable, NamedTuple
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -236,7 +237,9 @@ def nginx_servers(scratch, protocol="", certificate=None):
         return []
 
     def command(port):
-        return [nginx, "-p", scratch, "-c", write_nginx_conf(scratch, port, protocol, certificate)]
+        folder = scratch / f"nginx.{port}"
+        folder.mkdir(exist_ok=True)
+        return [nginx, "-p", folder, "-c", write_nginx_conf(folder, port, protocol, certificate)]
 
     return [Server("nginx, 2 workers", command)]
 
@@ -334,7 +337,7 @@ def figures_of_h2load(text, log):
 
 def h2load(seconds, scratch, *options, target="http://127.0.0.1:{}/json"):
     def measure(port):
-        log = scratch / "h2load.log"
+        log = scratch / f"h2load.{port}.log"
         log.unlink(missing_ok=True)  # It appends.
         command = ["h2load", "-t1", *options, f"--duration={seconds}", f"--log-file={log}", target.format(port)]
         return figures_of_h2load(run(command, seconds=seconds + 60), log.read_text())
@@ -620,6 +623,16 @@ def median(values):
     return statistics.median(list(values))
 
 
+def measure_round(load):
+    """Name to Figures."""
+    measured = {}
+    for server in random.sample(load.servers, len(load.servers)):
+        with running(server) as (port, _):
+            load.check(port)
+            measured[server.name] = load.measure(port)
+    return measured
+
+
 def table(load, rounds):
     """`rounds`: for each a dict of name to Figures."""
     ours = [server.name for server in load.servers if server.name.startswith("weft")]
@@ -665,9 +678,10 @@ def main():
     parser.add_argument("--memory", action="store_true", help="also the memory of idle connections")
     parser.add_argument("--idle", type=int, default=IDLE_CONNECTIONS, help="how many, for --memory (%(default)s)")
     parser.add_argument("--settle", type=int, default=10, help="seconds after their end, for --memory (%(default)s)")
+    parser.add_argument("--at_once", type=int, default=1, help="loads at once: quick, and the figures mean nothing")
     options = parser.parse_args()
-    if options.rounds < 1 or options.seconds < 1 or options.idle < 1:
-        parser.error("--rounds, --seconds and --idle: expected 1 or more")
+    if min(options.rounds, options.seconds, options.idle, options.at_once) < 1:
+        parser.error("--rounds, --seconds, --idle and --at_once: expected 1 or more")
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))  # The servers inherit it.
 
@@ -698,13 +712,9 @@ def main():
 
         results = [[] for _ in loads]
         for number in range(options.rounds):
-            for load, rounds in zip(loads, results):
-                measured = {}
-                for server in random.sample(load.servers, len(load.servers)):
-                    with running(server) as (port, _):
-                        load.check(port)
-                        measured[server.name] = load.measure(port)
-                rounds.append(measured)
+            with futures.ThreadPoolExecutor(options.at_once) as threads:
+                for measured, rounds in zip(threads.map(measure_round, loads), results):
+                    rounds.append(measured)
             print(f"compare_servers: round {number + 1} of {options.rounds}", file=sys.stderr)
         memory = memory_tables(programs, scratch, options.only, Idle(options.idle, options.settle)) if options.memory else []
 
