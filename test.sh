@@ -18,8 +18,8 @@
 #     tsan        clang++, ThreadSanitizer, debug checks: the same
 #     lint        format, clang-tidy, and the ABI of libweft.so (tools/abi.py)
 #     bare        a Debian with nothing on it: README's commands, the packages, each configuration
-#   changed   all, without the tests, mutations and emulated machines that passed before with the same inputs, by content:
-#             while you work
+#   changed   all, without the tests, mutations and machines, emulated or bare, that passed before with the same inputs, by
+#             content: while you work
 #   extended  what takes long or heavy tools; its parts:
 #     asan_examples, tsan_examples   what asan and tsan leave out
 #     soak        connections, scopes and HTTP/2 come and go, a minute each (tools/soak.sh)
@@ -29,14 +29,14 @@
 #
 # Missing Debian packages are installed first.  Ends with a summary; the exit status is 0 if all that was asked for ran to
 # its end and went well. What this machine cannot run (no emulator, no root for a bare machine) is said in the last lines.
-# Environment: JOBS (parallel compilers, default: the CPUs), TEST_JOBS (quarters of a CPU for tests, default: 4 for each
-# CPU), CTEST_ARGS (e.g. "-R sync"), WEFT_SKIP_UNCHANGED=n (mutations and guest: not what has passed before with the same
+# Environment: JOBS (parallel compilers, default: the CPUs), TEST_JOBS (tests at once, default: 6 for each CPU: most
+# wait), CTEST_ARGS (e.g. "-R sync"), WEFT_SKIP_UNCHANGED=n (mutations and guest: not what has passed before with the same
 # inputs, save one of n).
 set -uo pipefail
 cd "$(dirname "$0")" || exit
 
 jobs=${JOBS:-$(nproc)}
-test_jobs=${TEST_JOBS:-$((4 * jobs))}
+test_jobs=${TEST_JOBS:-$((6 * jobs))}
 logs=build/logs
 summary=()
 failed=0
@@ -92,10 +92,14 @@ run_script() {  # run_script <part> <command>...   77: this machine cannot.
   "$@" 2>&1 | tee "$log"
   status=${PIPESTATUS[0]}
   case $status in
-    0) note "$part" ok "$(tail -n 1 "$log"), $((SECONDS - started)) s" ;;
+    0)
+      note "$part" ok "$(tail -n 1 "$log"), $((SECONDS - started)) s"
+      return 0
+      ;;
     77) note "$part" "NOT RUN" "this machine cannot: $(tail -n 1 "$log")" ;;
     *) note "$part" FAILED "exit status $status, $((SECONDS - started)) s" ;;
   esac
+  return 1
 }
 
 configure_release() {
@@ -123,6 +127,19 @@ run_guest() {
   fi
 }
 
+# What a bare machine finds is a package or a step that a script lacks: by scripts, by CMake, by the headers of others.
+run_bare() {
+  local record=(python3 -B tools/pass_record.py) changed
+  local inputs=(cmake tools packaging tests/consumer .ci CMakePresets.json README.md '*.sh' '*CMakeLists.txt')
+  changed=$(git status --porcelain -- "${inputs[@]}")
+  inputs+=("=$(git grep -h --extended-regexp '^ *# *include <[^>]*/|^ *# *include <[^>]*[.]h' HEAD -- '*.h' '*.cc' | sort -u)")
+  if [ "${WEFT_SKIP_UNCHANGED:-}" = 0 ] && [ -z "$changed" ] && "${record[@]}" has bare 0 "${inputs[@]}"; then
+    note bare ok "passed before, and no script, CMakeLists.txt or header of others has changed"
+  elif run_script bare tools/bare_machine.sh .ci/on_bare_machine.sh && [ -z "$changed" ]; then
+    "${record[@]}" add bare "${inputs[@]}"
+  fi
+}
+
 run_part() {
   case "$1" in
     user) build user && run_tests user user ;;
@@ -145,7 +162,7 @@ run_part() {
       run_script clang-tidy tools/lint.sh
       run_script abi python3 -B tools/abi.py
       ;;
-    bare) run_script bare tools/bare_machine.sh .ci/on_bare_machine.sh ;;
+    bare) run_bare ;;
     soak) run_script soak tools/soak.sh 1 ;;
     packages) run_script packages tools/packages.sh --test ;;
     campaign) run_script campaign tools/model_campaign.sh --seconds 2 ;;

@@ -347,11 +347,11 @@ endfunction()
 
 # How many CPUs these tests, and what weft_run_again() made of them, use: 1 or more.
 function(weft_tests_use_cpus cpus)
-  math(EXPR quarters "4 * ${cpus}")
+  math(EXPR processors "6 * ${cpus}")
   foreach(test IN LISTS ARGN)
     foreach(run IN ITEMS "${test}" "${test}.v2")
       if(TEST ${run})
-        set_tests_properties(${run} PROPERTIES PROCESSORS ${quarters})
+        set_tests_properties(${run} PROPERTIES PROCESSORS ${processors})
       endif()
     endforeach()
   endforeach()
@@ -368,13 +368,13 @@ function(weft_set_test_properties test)
   if(NOT WEFT_SANITIZE STREQUAL "")
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * ${WEFT_SANITIZER_TIMEOUT_FACTOR}")
   endif()
-  # test.sh counts in quarters of a CPU. Most tests wait: the median uses a tenth of a CPU. Explorers of models compute; figures want all CPUs of a
-  # small machine for themselves, as do emulated machines.
+  # test.sh runs six at once for each CPU. Most tests wait: the median uses a tenth of a CPU. Explorers of models compute; figures want all CPUs of
+  # a small machine for themselves, as do emulated machines.
   set(processors 1)
   if("model" IN_LIST arg_LABELS OR "stress" IN_LIST arg_LABELS OR "matrix" IN_LIST arg_LABELS)
     set(processors 4)
   elseif("bench" IN_LIST arg_LABELS OR "guest" IN_LIST arg_LABELS)
-    set(processors 8)
+    set(processors 12)
   endif()
   set(suppressions "${weft_SOURCE_DIR}/cmake/sanitizer")
   # A fake stack finds what is used after its function has returned. Each fiber maps and unmaps one of its own: tests that start many fibers take

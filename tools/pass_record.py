@@ -7,10 +7,11 @@ all, and another checkout of the same sources finds what this one has passed.
 
 As a command, for scripts:
 
-    pass_record.py has <name> <n> <file or folder of the tree>...   exit status 0: <name> has passed with these inputs,
-                                                                    and is not the one of n names that runs all the same
-                                                                    (which one changes from commit to commit)
-    pass_record.py add <name> <file or folder of the tree>...       it has passed
+    pass_record.py has <name> <n> <input>...   exit status 0: <name> has passed with these inputs, and is not the one of
+                                               n names that runs all the same (which one changes from commit to commit)
+    pass_record.py add <name> <input>...       it has passed
+
+An input is a file or folder of the tree, a pattern of git's for them, or =<text>: this text.
 """
 
 import hashlib
@@ -68,9 +69,9 @@ def files_below(paths):
     return sorted({name for name in listed.split("\0") if name and os.path.isfile(name)})
 
 
-def key_of_files(name, paths):
-    parts = [name]
-    for file in files_below(paths):
+def key_of_inputs(name, inputs):
+    parts = [name] + [text for text in inputs if text.startswith("=")]
+    for file in files_below([path for path in inputs if not path.startswith("=")]):
         parts += [file, pathlib.Path(file).read_bytes()]
     return key_of(parts)
 
@@ -79,10 +80,10 @@ def main():
     what, name, *rest = sys.argv[1:]
     record = PassRecord("passed")
     if what == "add":
-        record.add(key_of_files(name, rest))
+        record.add(key_of_inputs(name, rest))
         return 0
-    rotation, *paths = rest
-    return 0 if record.has(key_of_files(name, paths)) and not has_its_turn(name, int(rotation), head()) else 1
+    rotation, *inputs = rest
+    return 0 if record.has(key_of_inputs(name, inputs)) and not has_its_turn(name, int(rotation), head()) else 1
 
 
 if __name__ == "__main__":

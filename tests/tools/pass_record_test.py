@@ -53,6 +53,15 @@ class PassRecordTest(unittest.TestCase):
         (self.tree / "layer/new.h").write_text("")
         self.assertFalse(self.has_passed())
 
+    def test_an_input_may_be_a_pattern_or_a_text(self):
+        inputs = [":(glob)**/a.*", "=#include <a.h>"]
+        self.call("add", "bare", *inputs)
+        (self.tree / "other.cc").write_text("c")
+        self.assertEqual(self.call("has", "bare", "0", *inputs), 0)
+        self.assertEqual(self.call("has", "bare", "0", inputs[0], "=#include <b.h>"), 1)
+        (self.tree / "layer/a.cc").write_text("c")
+        self.assertEqual(self.call("has", "bare", "0", *inputs), 1)
+
     def test_each_has_its_turn(self):
         commits = [f"commit {n}" for n in range(200)]
         turns = [c for c in commits if pass_record.has_its_turn("guest", 10, c)]
