@@ -31,7 +31,7 @@
 # its end and went well. What this machine cannot run (no emulator, no root for a bare machine) is said in the last lines.
 # Environment: JOBS (parallel compilers, default: the CPUs), TEST_JOBS (tests at once, default: 6 for each CPU: most
 # wait), CTEST_ARGS (e.g. "-R sync"), WEFT_SKIP_UNCHANGED=n (mutations and guest: not what has passed before with the same
-# inputs, save one of n).
+# inputs, save one of n; 0: none of it, and bare neither).
 set -uo pipefail
 cd "$(dirname "$0")" || exit
 

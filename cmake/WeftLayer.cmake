@@ -368,8 +368,8 @@ function(weft_set_test_properties test)
   if(NOT WEFT_SANITIZE STREQUAL "")
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * ${WEFT_SANITIZER_TIMEOUT_FACTOR}")
   endif()
-  # test.sh runs six at once for each CPU. Most tests wait: the median uses a tenth of a CPU. Explorers of models compute; figures want all CPUs of
-  # a small machine for themselves, as do emulated machines.
+  # test.sh runs six at once for each CPU. Most tests wait: the median uses a tenth of a CPU. Explorers of models compute, and three on two CPUs leave
+  # none idle; figures want all CPUs of a small machine for themselves, as do emulated machines.
   set(processors 1)
   if("model" IN_LIST arg_LABELS OR "stress" IN_LIST arg_LABELS OR "matrix" IN_LIST arg_LABELS)
     set(processors 4)

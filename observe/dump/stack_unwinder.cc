@@ -239,15 +239,15 @@ FrameName StackUnwinder::Session::Name(std::uint64_t address, bool source) {
 }
 
 StackUnwinder::StackUnwinder(bool wanted) : why_not_("it was not asked for") {
-  if (wanted) dwfl_ = std::make_unique<Session>(&why_not_);
+  if (wanted) session_ = std::make_unique<Session>(&why_not_);
 }
 
 std::vector<StackFrame> StackUnwinder::Unwind(const StackCopy& copy, std::size_t most) {
-  return why_not_.empty() ? dwfl_->Unwind(copy, most) : std::vector<StackFrame>();
+  return why_not_.empty() ? session_->Unwind(copy, most) : std::vector<StackFrame>();
 }
 
 FrameName StackUnwinder::Name(std::uint64_t address, bool source) {
-  return why_not_.empty() ? dwfl_->Name(address, source) : FrameName();
+  return why_not_.empty() ? session_->Name(address, source) : FrameName();
 }
 
 #else  // !WEFT_HAS_LIBDWFL

@@ -67,7 +67,7 @@ class StackUnwinder {
  private:
   class Session;
 
-  std::unique_ptr<Session> dwfl_;
+  std::unique_ptr<Session> session_;
   std::string why_not_;
 };
 
