@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "weft/interop/http2_grpc_client.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/interop/http2_grpc_client_fixture.h"
 
@@ -248,6 +249,33 @@ TEST_P(Http2GrpcHostileTest, AStallPastTheDeadlineResetsTheStream) {
         return has_begun;
       }));
     }
+  });
+}
+
+TEST_P(Http2GrpcHostileTest, InACancelledScopeNoCallBegins) {
+  InFiber([] {
+    RawGrpcServer server;
+    Http2GrpcClient client(server.target());
+    Fiber calls([&] {
+      std::string reply;
+      EXPECT_TRUE(client.CallBytes("/t.S/M", "before", &reply, {.deadline = Soon()}).ok());
+      CancelScope scope;
+      scope.Cancel();
+      static_cast<void>(scope.Run([&] {
+        EXPECT_EQ(client.CallBytes("/t.S/M", "cancelled", &reply).code, GrpcCode::kCancelled);
+        EXPECT_EQ(client.Open("/t.S/M").Finish().code, GrpcCode::kCancelled);
+      }));
+      EXPECT_TRUE(client.CallBytes("/t.S/M", "after", &reply, {.deadline = Soon()}).ok());
+    });
+    const auto raw = server.Accept();
+    static_cast<void>(raw->AwaitBody(1));
+    raw->Answer(1, "x");
+    // It has the next number.
+    const bool is_next = raw->AwaitBody(3) == MessageOf("after");
+    EXPECT_TRUE(is_next);
+    if (is_next) raw->Answer(3, "x");
+    raw->Close();
+    calls.Join();
   });
 }
 
