@@ -87,7 +87,8 @@ std::vector<Misdeed> BadAnswers() {
       {"a page",
        [](Raw& raw) {
          raw.peer.SendFrame(kHeaders, kEndHeaders, 1, std::string("\x88") + Literal("content-type", "text/html"));
-         raw.peer.SendFrame(kData, kEndStream, 1, "<html>");
+         raw.Message(1, "x");
+         raw.End(1);
        },
        GrpcCode::kUnknown},
       {"fields that are too large",
@@ -193,6 +194,7 @@ TEST_P(Http2GrpcHostileTest, ABadAnswerOfAStreamHasItsStatus) {
 
 TEST_P(Http2GrpcHostileTest, AMessageThatCannotBeParsedFailsTheCall) {
   InFiber([] {
+    FiberEvent was_reset;
     RawGrpcServer server;
     Http2GrpcClient client(server.target());
     Fiber calls([&] {
@@ -202,6 +204,7 @@ TEST_P(Http2GrpcHostileTest, AMessageThatCannotBeParsedFailsTheCall) {
       EXPECT_FALSE(stream.Read(&note));
       EXPECT_FALSE(stream.Write(note));
       EXPECT_EQ(stream.Finish().code, GrpcCode::kInternal);
+      EXPECT_TRUE(was_reset.Wait(Soon()));  // Its destructor would reset the stream, too.
     });
     const auto raw = server.Accept();
     static_cast<void>(raw->AwaitBody(1));
@@ -210,6 +213,7 @@ TEST_P(Http2GrpcHostileTest, AMessageThatCannotBeParsedFailsTheCall) {
     raw->Begin(3);
     raw->Message(3, "!");
     EXPECT_EQ(raw->peer.Await(kRstStream, 3).code(), kCancel);
+    was_reset.Set();
     calls.Join();
   });
 }
@@ -345,8 +349,8 @@ TEST_P(Http2GrpcHostileTest, GoAwayMovesAStreamWithItsMessages) {
       while (got.size() < two.size()) got += old->peer.Await(kData, 1).payload;
       old->GoAway(0);
       const auto next = server.Accept();
-      for (got.clear(); got.size() < two.size();) got += next->peer.Await(kData, 1).payload;
-      EXPECT_EQ(got, two);
+      for (got.clear(); !has_ended && got.size() < two.size();) got += next->peer.Await(kData, 1).payload;
+      EXPECT_EQ(has_ended ? next->AwaitBody(1) : got, two);  // To its end.
       next->Begin(1);
       next->Message(1, "answer");
       if (!has_ended) {
