@@ -72,7 +72,7 @@ class Http2ClientConnection final : public Http2Session {
   void OnGoAway() override { places_.notify_all(); }
   void OnSettings() override { places_.notify_all(); }
   void OnPingAnswer(std::uint64_t number) override;
-  bool MayPing() const override { return true; }
+  bool MayPing() const override { return options_.ping_without_calls || !streams_.empty(); }
   std::uint64_t NextPing() override { return ++pings_sent_; }
   void OnEnded() override;
   bool IsIdle() const override { return streams_.empty(); }
@@ -222,6 +222,7 @@ std::error_code Http2ClientConnection::Exchange(Http2Stream& stream, std::string
     answer->headers = stream.fields;
   }
   answer->trailers = stream.trailers;
+  answer->reset_code = stream.reset_code;
   return error;
 }
 
@@ -327,6 +328,8 @@ io::IoResult Http2Call::Read(void* data, std::size_t size, Deadline deadline) {
   got.error = After(got.error);
   return got;
 }
+
+std::uint32_t Http2Call::reset_code() const { return Checked("Http2Call::reset_code").reset_code; }
 
 const Http2Headers& Http2Call::trailers() const { return Checked("Http2Call::trailers").trailers; }
 

@@ -37,6 +37,7 @@
 #define WEFT_INTEROP_HTTP2_CLIENT_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -78,6 +79,7 @@ struct Http2Answer {
   std::string body;
   // The fields after the body; mostly none.
   Http2Headers trailers;
+  std::uint32_t reset_code = 0;  // if the error is kStreamReset: HTTP/2's number in RST_STREAM
 };
 
 // One call of a client. One fiber reads while another one writes.
@@ -107,6 +109,8 @@ class Http2Call {
   [[nodiscard]] io::IoResult Read(void* data, std::size_t size, Deadline deadline = {});
   // After Read() has found the end.
   const Http2Headers& trailers() const;
+  // After an error kStreamReset: HTTP/2's number in RST_STREAM.
+  std::uint32_t reset_code() const;
 
   // Gives the call up: its stream is reset, which tells the server. Does not wait.
   void Cancel();

@@ -36,7 +36,7 @@
 //
 // Who may call: Add(), AddUnary(): before it serves. The handler: many fibers at once; the service outlives it.
 //
-// GrpcCall: a call of gRPC that is being served, and GrpcStatus, how it ends.
+// GrpcCall: a call of gRPC that is being served.
 //
 // Messages are Protobuf's, or whatever has its ParseFromArray(), ByteSizeLong() and SerializeWithCachedSizesToArray();
 // or bytes. Those of the client may be compressed by gzip; ours are not. Memory: max_message for a message that comes,
@@ -67,58 +67,13 @@
 #include <utility>
 
 #include "weft/base/deadline.h"
+#include "weft/interop/http2/http2_grpc_inbox.h"
+#include "weft/interop/http2_grpc_status.h"  // IWYU pragma: export
 #include "weft/interop/http2_headers.h"
 #include "weft/interop/http2_server.h"
 #include "weft/sync/fiber_mutex.h"
 
 namespace weft::interop {
-
-// gRPC's numbers.
-enum class GrpcCode : std::uint8_t {
-  // The call has succeeded.
-  kOk = 0,
-  // Mostly by its caller.
-  kCancelled = 1,
-  // Also an exception of the handler.
-  kUnknown = 2,
-  // Bad whatever the state of the server; else kFailedPrecondition.
-  kInvalidArgument = 3,
-  // It may have been done nevertheless.
-  kDeadlineExceeded = 4,
-  // What was asked for is not there.
-  kNotFound = 5,
-  // What was to be made is there.
-  kAlreadyExists = 6,
-  // The caller is known, and may not.
-  kPermissionDenied = 7,
-  // A quota, a limit, the memory.
-  kResourceExhausted = 8,
-  // The server's state is not right for it; to be mended before it is tried again.
-  kFailedPrecondition = 9,
-  // By another call at the same time; may be tried again from the beginning.
-  kAborted = 10,
-  // Behind the end of something.
-  kOutOfRange = 11,
-  // The server has no such method.
-  kUnimplemented = 12,
-  // An invariant is broken.
-  kInternal = 13,
-  // May be tried again after a pause.
-  kUnavailable = 14,
-  // Data cannot be restored.
-  kDataLoss = 15,
-  // The caller is not known.
-  kUnauthenticated = 16,
-};
-
-// How a call ends: a number, and a text for people.
-struct GrpcStatus {
-  GrpcCode code = GrpcCode::kOk;  // kOk: no error.
-  std::string message{};          // UTF-8, for people
-
-  // Whether the call has succeeded.
-  bool ok() const noexcept { return code == GrpcCode::kOk; }
-};
 
 class GrpcCall {
  public:
@@ -162,13 +117,13 @@ class GrpcCall {
   [[nodiscard]] bool failed();
 
   // The most bytes of a message that the length in front of it allows.
-  static constexpr std::size_t kMostMessage = 0x7fff'ffff;
+  static constexpr std::size_t kMostMessage = GrpcInbox::kMostMessage;
 
  private:
   friend class Http2GrpcService;
 
   GrpcCall(Http2Request& request, Http2Response& response, std::size_t max_message)
-      : request_(request), response_(response), max_message_(max_message) {}
+      : request_(request), response_(response), in_(max_message) {}
 
   // A unary call's message has been read: whether it is the only one. False: the call has failed.
   bool AwaitEnd();
@@ -187,12 +142,8 @@ class GrpcCall {
   // For a message of so many bytes, behind its head. nullptr: the call has failed.
   char* MakeRoom(std::size_t size);
   bool Flush();
-  Http2Headers Head() const;                   // the header fields of the answer
-  bool Unpack(std::string_view* message);      // *message, which is gzip. False: the call has failed.
-  bool FailTooLarge(const std::string& size);  // false
-  // False: the stream has ended before, or the call has failed.
-  bool AwaitBytes(std::size_t size);
-  void MakeRoomToRead(std::size_t size);
+  Http2Headers Head() const;     // the header fields of the answer
+  bool ReadMore();               // into in_. False: the stream has ended, or the call has failed.
   bool SetDeadline();            // False: it is none.
   void Fail(GrpcStatus status);  // the first counts
   void Finish(GrpcStatus status);
@@ -200,15 +151,10 @@ class GrpcCall {
 
   Http2Request& request_;
   Http2Response& response_;
-  const std::size_t max_message_;
   Deadline deadline_;
   Http2Headers metadata_;
   Http2Headers trailers_;
-  std::string in_;  // the unread bytes are those from in_begin_ to in_end_
-  std::size_t in_begin_ = 0;
-  std::size_t in_end_ = 0;
-  bool uses_gzip_ = false;  // for messages that are compressed
-  std::string unpacked_;
+  GrpcInbox in_;
   std::string out_;
   bool cut_off_ = false;  // a write has not ended as it should: the stream is reset
   FiberMutex mutex_;      // a reader and a writer may fail at the same time

@@ -64,6 +64,8 @@ struct Http2Options {
   // longer than this to receive that, and sends nothing meanwhile, is lost. 30 s suits most servers. A client of gRPC's
   // servers needs 5 minutes or more: they end connections that ping more often.
   std::chrono::milliseconds ping_after{0};
+  // A client's: it pings also while it has no call. gRPC's servers end connections that do so.
+  bool ping_without_calls = true;
 
   // --- Floods: so many at once, and so many more each second. Beyond it the connection ends: ENHANCE_YOUR_CALM ---
   // Work for nobody. A server's: requests that a client resets less than 10 ms after their beginning and before their

@@ -1,11 +1,15 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Http2OverTls: an Http2Server over TLS. For programs that have OpenSSL 3 and nghttp2, by weft::http2 and weft::tls.
+// Http2OverTls: an Http2Server over TLS; GrpcOverTls: an Http2GrpcClient over TLS. For programs that have OpenSSL 3 and
+// nghttp2, by weft::http2 and weft::tls.
 // Sample:
 //     const auto context = interop::TlsContext::ForServer(options, &why);   // with .alpn = {"h2"}
 //     interop::Http2Server http(handler);
 //     io::TcpServer server(std::move(listener), interop::Http2OverTls(&http, *context));
+// Sample:
+//     const auto context = interop::TlsContext::ForClient({.alpn = {"h2"}}, &why);
+//     interop::Http2GrpcClient client("greeter.internal:443", {.connect = interop::GrpcOverTls(*context)});
 //
 // As Http2Server::ForTcpServer(): an idle connection has no fiber, and of TLS no buffers; nor has one that has sent
 // nothing yet. A client that does not agree on "h2" is closed after the handshake.
@@ -17,16 +21,20 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "weft/base/deadline.h"
+#include "weft/interop/http2_grpc_client.h"
 #include "weft/interop/http2_server.h"
 #include "weft/interop/http2_transport.h"
 #include "weft/interop/tls_context.h"
 #include "weft/interop/tls_stream.h"
 #include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_server.h"
+#include "weft/io/tcp_stream.h"
 
 namespace weft::interop {
 
@@ -88,6 +96,34 @@ inline io::RequestHandler Http2OverTls(Http2Server* server, const TlsContext& co
       });
   handler.SetLongestWaits(first_wait, idle_timeout);
   return handler;
+}
+
+// Makes connections of an Http2GrpcClient over TLS. `context`: with .alpn = {"h2"}; the servers' certificates are
+// checked for the host of their target, or for `server_name`. One that does not agree on "h2" is
+// protocol_not_supported.
+inline GrpcConnect GrpcOverTls(const TlsContext& context, const std::string& server_name = {}) {
+  class Link final : public GrpcLink {
+   public:
+    Link(const TlsContext& context, const std::string& name) : tls_(stream_, context, name) {}
+    std::error_code Connect(const GrpcPeer& peer, Deadline deadline) {
+      std::error_code error = peer.Connect(&stream_, deadline);
+      if (!error) error = tls_.Handshake(deadline);
+      if (!error && tls_.alpn() != "h2") error = std::make_error_code(std::errc::protocol_not_supported);
+      return error;
+    }
+    Http2Transport transport() override { return Http2Transport(tls_); }
+    std::string_view scheme() const override { return "https"; }
+
+   private:
+    io::TcpStream stream_;
+    TlsStream tls_;
+  };
+  return [context, server_name](const GrpcPeer& peer, Deadline deadline, std::unique_ptr<GrpcLink>* link) {
+    auto made = std::make_unique<Link>(context, server_name.empty() ? peer.host : server_name);
+    const std::error_code error = made->Connect(peer, deadline);
+    if (!error) *link = std::move(made);
+    return error;
+  };
 }
 
 }  // namespace weft::interop

@@ -196,6 +196,7 @@ int Http2Session::Callbacks::OnStreamClosed(nghttp2_session* session, std::int32
     error = Http2Errc::kNotBegun;
   } else if (code != NGHTTP2_NO_ERROR || !stream->end_received || !stream->end_sent) {
     error = Http2Errc::kStreamReset;
+    if (!stream->closed) stream->reset_code = code;
   }
   nghttp2_session_set_stream_user_data(session, id, nullptr);
   if (error && !stream->closed) Self(self)->OnReset(*stream);

@@ -65,7 +65,7 @@ void Http2Session::ReadLoop(Lock& lock) {
     if (over_) return;
     const bool request = !looks_for_drain_ && !has_drained_;
     Deadline deadline = std::min(NextTick(), settings_until_);
-    if (MayPing()) deadline = std::min(deadline, ping_at_);
+    if (MayPing() || side_ == Side::kClient) deadline = std::min(deadline, ping_at_);  // H2S13
     if (looks_for_drain_ && !has_drained_) deadline = std::min(deadline, Deadline(kDrainLook));
     lock.unlock();
     io::IoResult got{0, std::make_error_code(std::errc::operation_canceled)};  // If it is cancelled before it reads.
@@ -184,7 +184,11 @@ void Http2Session::Heard() {
 }
 
 void Http2Session::LookForSilence() {
-  if (!MayPing() || !ping_at_.expired()) return;
+  if (!ping_at_.expired()) return;
+  if (!MayPing()) {
+    if (side_ == Side::kClient) Heard();
+    return;
+  }
   if (pinged_) return Terminate(NGHTTP2_NO_ERROR, std::make_error_code(std::errc::timed_out), TimeUp::kPing);
   Heard();
   pinged_ = true;

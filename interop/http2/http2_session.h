@@ -48,7 +48,8 @@
 //         has said goodbye and closed resets who writes on. The transport is shut down: so the reader finds those
 //         bytes, then the end, and later ones are refused. A server's handlers are cancelled at once.
 //   H2S13 While MayPing(), a peer that has sent nothing for ping_after gets one PING. If nothing comes for as long
-//         again, the connection ends. Any bytes end the silence.
+//         again, the connection ends. Any bytes end the silence. A client's reader wakes up each ping_after, since
+//         calls begin in other fibers; what it finds while no PING may be sent is no silence.
 //   H2S14 Run(kMayLeave) leaves a session that is nobody's: it is not over, has no stream, handler or writer, and hence
 //         nothing to send (H2S2); it has seen no drain, and the peer owes it nothing within a time limit. So nobody
 //         makes a frame or ends it. When the fibers of its handlers have ended (H2V1), nobody touches it but the next
@@ -135,6 +136,7 @@ struct Http2Stream : base::RefCounted<Http2Stream> {
   bool closed = false;
   bool gone = false;
   std::error_code error;
+  std::uint32_t reset_code = 0;  // of RST_STREAM, if `error` is kStreamReset
 
   // A server's.
   Deadline::TimePoint begun_at;  // when its fields have come

@@ -17,6 +17,8 @@
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_client.h"
+#include "weft/interop/http2_grpc.h"
+#include "weft/interop/http2_grpc_client.h"
 #include "weft/interop/http2_over_tls.h"
 #include "weft/interop/http2_server.h"
 #include "weft/interop/tls_context.h"
@@ -406,6 +408,35 @@ TEST_P(Http2TlsTest, AfterTheDeadlineOfStopNothingIsLeftOfConnectionsThatWait) {
   EXPECT_TRUE(io::Reaches([] { return GetFiberCount() <= kOfTheServer; }));
   served.server.Stop(0s);
   EXPECT_EQ(served.server.counts().open, 0u);
+}
+
+// --- GrpcOverTls() ---
+
+TEST_P(Http2TlsTest, AClientOfGrpcCallsOverTls) {
+  InFiber([] {
+    Http2GrpcService service;
+    service.Add("/t.S/Scheme", [](GrpcCall& call) -> GrpcStatus {
+      return call.WriteBytes(call.metadata().Find(":scheme")) ? GrpcStatus() : GrpcStatus{GrpcCode::kAborted};
+    });
+    Http2Server http(service.handler());
+    io::TcpListener listener;
+    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    io::TcpServer server(std::move(listener), Http2OverTls(&http, ServerContext()));
+    ASSERT_TRUE(server.Start());
+    {
+      std::string scheme;
+      const std::string target = server.local_address().ToString();
+      Http2GrpcClient client(target, {.connect = GrpcOverTls(ClientContext(), kName)});
+      const GrpcStatus status = client.CallBytes("/t.S/Scheme", "", &scheme, {.deadline = Soon()});
+      EXPECT_TRUE(status.ok()) << status.message;
+      EXPECT_EQ(scheme, "https");
+      // The certificate is not for the address.
+      Http2GrpcClient other(target, {.connect = GrpcOverTls(ClientContext())});
+      EXPECT_EQ(other.CallBytes("/t.S/Scheme", "", &scheme, {.deadline = Soon()}).code, GrpcCode::kUnavailable);
+      EXPECT_EQ(other.counts().not_connected, 1u);
+    }
+    server.Stop(Soon());
+  });
 }
 
 }  // namespace
