@@ -104,6 +104,11 @@ endfunction()
 # that of users of weft::weft.
 set(WEFT_STACK_CLASH_PROTECTION $<$<COMPILE_LANG_AND_ID:C,GNU,Clang>:-fstack-clash-protection>
                                 $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-fstack-clash-protection>)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+  # Else g++ takes guards of 64 KiB for granted there, and touches nothing of smaller frames: 2^12 bytes.
+  list(APPEND WEFT_STACK_CLASH_PROTECTION $<$<COMPILE_LANG_AND_ID:C,GNU>:--param=stack-clash-protection-guard-size=12>
+       $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=stack-clash-protection-guard-size=12>)
+endif()
 
 function(weft_add_layer layer)
   cmake_parse_arguments(PARSE_ARGV 1 arg "HEADERS_ONLY" "" "SOURCES;BELOW;LIBS")
