@@ -33,7 +33,7 @@
 include_guard(GLOBAL)
 include(WeftInstall)
 
-# Tests take longer by about this factor under a sanitizer.
+# Tests take longer by about this factor under a sanitizer, and in the emulator that runs what was cross-compiled (tools/aarch64.sh).
 set(WEFT_SANITIZER_TIMEOUT_FACTOR 4)
 
 # A macro: the caller needs the variables that find_package() sets.
@@ -370,7 +370,7 @@ function(weft_set_test_properties test)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
-  if(NOT WEFT_SANITIZE STREQUAL "")
+  if(NOT WEFT_SANITIZE STREQUAL "" OR CMAKE_CROSSCOMPILING)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * ${WEFT_SANITIZER_TIMEOUT_FACTOR}")
   endif()
   # test.sh runs six at once for each CPU. Most tests wait: the median uses a tenth of a CPU. Explorers of models compute; figures want all CPUs of
