@@ -25,7 +25,7 @@
 #     soak        connections, scopes and HTTP/2 come and go, a minute each (tools/soak.sh)
 #     campaign    the models with more preemptions, two seconds each (tools/model_campaign.sh)
 #     packages    Debian packages: built, looked at by lintian; installed, used and removed on a Debian with nothing on it
-#     aarch64     unit tests, context matrix and models, built for aarch64 and run in an emulator (tools/aarch64.sh)
+#     aarch64     unit tests up to sync, and the context matrix, built for aarch64 and run in an emulator (tools/aarch64.sh)
 #   debug     g++ with debug checks: the tests (asan and tsan have the same checks)
 #
 # Missing Debian packages are installed first.  Ends with a summary; the exit status is 0 if all that was asked for ran to
