@@ -25,6 +25,7 @@
 #     soak        connections, scopes and HTTP/2 come and go, a minute each (tools/soak.sh)
 #     campaign    the models with more preemptions, two seconds each (tools/model_campaign.sh)
 #     packages    Debian packages: built, looked at by lintian; installed, used and removed on a Debian with nothing on it
+#     aarch64     unit tests up to sync, and the context matrix, built for aarch64 and run in an emulator (tools/aarch64.sh)
 #   debug     g++ with debug checks: the tests (asan and tsan have the same checks)
 #
 # Missing Debian packages are installed first.  Ends with a summary; the exit status is 0 if all that was asked for ran to
@@ -42,7 +43,7 @@ summary=()
 failed=0
 run_ctest=(ctest --test-dir)
 all=(release mutations guest clang asan tsan lint bare)
-extended=(asan_examples tsan_examples soak campaign packages)
+extended=(asan_examples tsan_examples soak campaign packages aarch64)
 
 note() {  # note <part> <ok|NOT RUN|FAILED> <text>
   summary+=("$(printf '%-13s %-7s %s' "$1" "$2" "$3")")
@@ -165,6 +166,7 @@ run_part() {
     bare) run_bare ;;
     soak) run_script soak tools/soak.sh 1 ;;
     packages) run_script packages tools/packages.sh --test ;;
+    aarch64) run_script aarch64 tools/aarch64.sh ;;
     campaign) run_script campaign tools/model_campaign.sh --seconds 2 ;;
   esac
 }

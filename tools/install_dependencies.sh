@@ -3,13 +3,14 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs what Weft needs on Debian 12, as far as it is missing:
-#   tools/install_dependencies.sh [build|demo|user|test|packages|reference|compare|servers]
+#   tools/install_dependencies.sh [build|demo|user|test|aarch64|packages|reference|compare|servers]
 #   build    what is needed to build the library, and to build a program with it
 #   demo     also what ./demo.sh needs: Protobuf for examples/rpc and examples/proxy, and wrk, which loads the latter
 #   user     what ./test.sh needs without arguments: also the test library, and what the adapters for TLS and HTTP/2 need
 #   test     (default) also what all examples need (gRPC is for interop/grpc_*.h and one example only), the benchmark
 #            library, clang with its sanitizers, the checkers, and an emulator for the tests on machines with several
 #            NUMA nodes (tests/guest), which are skipped where it cannot be had
+#   aarch64  what tools/aarch64.sh needs of this machine
 #   packages what tools/packages.sh needs
 #   reference  what tools/reference.sh needs
 #   compare  what bench/compare needs: the other runtimes (each is left out where it cannot be had), gnuplot, valgrind
@@ -26,6 +27,7 @@ debian_packages="$adapter_packages binutils dpkg-dev file git lintian"
 example_packages="libuv1-dev libhiredis-dev libpq-dev libgrpc++-dev protobuf-compiler-grpc"
 test_packages="libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-tidy gdb python3-grpcio python3-prometheus-client
   curl llvm nghttp2-client nghttp2-server openssl redis-tools valgrind strace binutils abigail-tools"
+cross_packages="ccache clang cmake g++-aarch64-linux-gnu lld ninja-build python3 qemu-user"
 reference_packages="doxygen python3"
 emulator_packages="qemu-system-x86 busybox-static"
 compare_packages="libgtest-dev libbenchmark-dev python3 gnuplot-nox valgrind binutils"
@@ -40,12 +42,13 @@ case "${1:-test}" in
   test)
     wanted="$build_packages $demo_packages $user_packages $example_packages $test_packages $reference_packages" optional="$emulator_packages"
     ;;
+  aarch64) wanted="$cross_packages" optional="" ;;
   packages) wanted="$build_packages $debian_packages" optional="" ;;
   reference) wanted="$reference_packages" optional="" ;;
   compare) wanted="$build_packages $compare_packages" optional="$peer_packages" ;;
   servers) wanted="$server_packages" optional="" ;;
   *)
-    echo "usage: $0 [build|demo|user|test|packages|reference|compare|servers]" >&2
+    echo "usage: $0 [build|demo|user|test|aarch64|packages|reference|compare|servers]" >&2
     exit 2
     ;;
 esac

@@ -189,47 +189,6 @@ WEFT_ALWAYS_INLINE bool HasExceptions(const ExceptionWords* words) {
   return (reinterpret_cast<std::uintptr_t>(words->caught) | words->uncaught) != 0;
 }
 
-// The switch of a flow without exceptions: CX1, and errno.
-#if WEFT_ASSEMBLER_SWITCH
-WEFT_ALWAYS_INLINE ThreadState* Jump(Context* from, Context* to, ThreadState* here) {
-  return weft_switch_context(from, to, here);
-}
-#else
-WEFT_ALWAYS_INLINE ThreadState* Jump(Context* from, Context* to, ThreadState* here) {
-  const int saved_errno = *here->errno_location;
-  here->leaving = from;
-  ContextAccess::TellLeave(from, to, /*comes_back=*/true);
-  const fcontext::transfer_t arrival = fcontext::jump_fcontext(ContextAccess::StackPointer(to), here);
-  ContextAccess::TellArrive(from);
-  auto* there = static_cast<ThreadState*>(arrival.data);
-  ContextAccess::SetStackPointer(there->leaving, arrival.fctx);
-  *there->errno_location = saved_errno;
-  return there;
-}
-#endif
-
-// CX2. Separate from SwitchContext(), so that the usual path keeps no words over the jump.
-WEFT_COLD WEFT_SWITCH ThreadState* SwitchWithExceptions(Context* from, Context* to, ThreadState* here) {
-  const ExceptionWords saved = *WordsOf(here);
-  *WordsOf(here) = ExceptionWords{};
-  ThreadState* there = Jump(from, to, here);
-  *WordsOf(there) = saved;
-  return there;
-}
-
-// Reports in one line now what would be a control-protection fault at the first switch.
-void CheckNoShadowStack() {
-#if defined(__x86_64__)
-  constexpr int kArchShstkStatus = 0x5005;     // ARCH_SHSTK_STATUS in <asm/prctl.h> of Linux 6.6 and later
-  constexpr std::uint64_t kShadowStackOn = 1;  // ARCH_SHSTK_SHSTK
-  std::uint64_t features = 0;
-  if (syscall(SYS_arch_prctl, kArchShstkStatus, &features) != 0) return;  // A kernel without shadow stacks.
-  WEFT_CHECK((features & kShadowStackOn) == 0,
-             "this thread runs with a CET shadow stack, which fibers do not support: "
-             "start the program with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off");
-#endif
-}
-
 #if defined(__x86_64__)
 constexpr std::uint32_t kMxcsrFlags = 0x3f;  // Sticky exception flags.
 
@@ -256,6 +215,62 @@ void WriteFloatingPointControl(const FloatingPointControl& control) noexcept {
   asm volatile("msr fpcr, %0" : : "r"(static_cast<std::uint64_t>(control.vector)));
 }
 #endif
+
+// The jump keeps the control words of x86-64. That of aarch64 keeps d8 to d15 and leaves FPCR alone. A write may stop the
+// pipeline, so it is left out where it changes nothing.
+struct KeptFloatingPoint {
+#if !defined(__x86_64__)
+  FloatingPointControl control = ReadFloatingPointControl();
+  WEFT_ALWAYS_INLINE void Restore() const noexcept {
+    if (WEFT_UNLIKELY(ReadFloatingPointControl().vector != control.vector)) WriteFloatingPointControl(control);
+  }
+#else
+  WEFT_ALWAYS_INLINE void Restore() const noexcept {}
+#endif
+};
+
+// The switch of a flow without exceptions: CX1, errno, and what the jump leaves out.
+#if WEFT_ASSEMBLER_SWITCH
+WEFT_ALWAYS_INLINE ThreadState* Jump(Context* from, Context* to, ThreadState* here) {
+  return weft_switch_context(from, to, here);
+}
+#else
+WEFT_ALWAYS_INLINE ThreadState* Jump(Context* from, Context* to, ThreadState* here) {
+  const int saved_errno = *here->errno_location;
+  const KeptFloatingPoint floating_point;
+  here->leaving = from;
+  ContextAccess::TellLeave(from, to, /*comes_back=*/true);
+  const fcontext::transfer_t arrival = fcontext::jump_fcontext(ContextAccess::StackPointer(to), here);
+  ContextAccess::TellArrive(from);
+  auto* there = static_cast<ThreadState*>(arrival.data);
+  ContextAccess::SetStackPointer(there->leaving, arrival.fctx);
+  *there->errno_location = saved_errno;
+  floating_point.Restore();
+  return there;
+}
+#endif
+
+// CX2. Separate from SwitchContext(), so that the usual path keeps no words over the jump.
+WEFT_COLD WEFT_SWITCH ThreadState* SwitchWithExceptions(Context* from, Context* to, ThreadState* here) {
+  const ExceptionWords saved = *WordsOf(here);
+  *WordsOf(here) = ExceptionWords{};
+  ThreadState* there = Jump(from, to, here);
+  *WordsOf(there) = saved;
+  return there;
+}
+
+// Reports in one line now what would be a control-protection fault at the first switch.
+void CheckNoShadowStack() {
+#if defined(__x86_64__)
+  constexpr int kArchShstkStatus = 0x5005;     // ARCH_SHSTK_STATUS in <asm/prctl.h> of Linux 6.6 and later
+  constexpr std::uint64_t kShadowStackOn = 1;  // ARCH_SHSTK_SHSTK
+  std::uint64_t features = 0;
+  if (syscall(SYS_arch_prctl, kArchShstkStatus, &features) != 0) return;  // A kernel without shadow stacks.
+  WEFT_CHECK((features & kShadowStackOn) == 0,
+             "this thread runs with a CET shadow stack, which fibers do not support: "
+             "start the program with GLIBC_TUNABLES=glibc.cpu.x86_shstk=off");
+#endif
+}
 
 }  // namespace
 

@@ -8,8 +8,7 @@
 //
 // Boost does not promise this layout. tests/context/gdb_backtrace.cmake and tests/tools/weft_gdb_test.py fail when
 // another version of Boost has another one. With a shadow stack (CET) it has one word more; Weft refuses to run with
-// one (InitThreadState()). The aarch64 layout is read off Boost's source and has not been run; d8 to d15, which lie
-// below x19, are left out.
+// one (InitThreadState()). Of the aarch64 layout d8 to d15, which lie below x19, are left out.
 #ifndef WEFT_CONTEXT_SWITCH_SAVED_REGISTERS_H_
 #define WEFT_CONTEXT_SWITCH_SAVED_REGISTERS_H_
 

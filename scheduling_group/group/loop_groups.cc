@@ -58,7 +58,7 @@ LoopGroup::LoopGroup(const GroupOptions& options, unsigned made_after_forks) : g
 }
 
 std::size_t LoopGroup::live_fibers() const noexcept {
-  // What has ended first: never below zero.
+  // What has ended first: never below zero. acquire: pairs with the release in CountFinished().
   const std::uint64_t finished = group.counters(0).finished.load(std::memory_order_acquire);
   return static_cast<std::size_t>(static_cast<const PolicyLoop&>(group.policy()).started() - finished);
 }

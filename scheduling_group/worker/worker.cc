@@ -338,7 +338,7 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
     case SwitchReason::kEnded:
       if (group->stopping() && !of_loop && !group->worker_slot(index).life.MayRetireFiber()) break;  // WL1
       GiveStackBack(fiber);
-      WorkerCounters::Add(counters().finished);
+      counters().CountFinished();
       Retire(fiber);
       break;
   }
@@ -410,7 +410,7 @@ void Worker::FiberMain(context::ThreadState* here) {
     FiberEntity* next = worker->group->PopFor(worker->index);
     if (next != nullptr && !next->has_stack() && !next->wants_own_stack() && !self->has_custom_stack()) {
       worker->TakeOverStack(self, next);
-      WorkerCounters::Add(worker->counters().finished);  // Before: LS1 in slice_monitor.h.
+      worker->counters().CountFinished();  // Before: LS1 in slice_monitor.h.
       worker->current = next;
       worker->Retire(self);
       self = next;

@@ -42,7 +42,7 @@ namespace weft::scheduling_group {
 class RunningFiber;
 class SchedulingGroup;
 
-// counters.h says what they mean, and reads them. Their worker writes, any thread reads. relaxed throughout:
+// counters.h says what they mean, and reads them. Their worker writes, any thread reads. relaxed, but for `finished`:
 // statistics, nothing acts on them.
 struct alignas(base::kCacheLineSize) WorkerCounters {
   std::atomic<std::uint64_t> begun{0};
@@ -56,6 +56,10 @@ struct alignas(base::kCacheLineSize) WorkerCounters {
 
   static void Add(std::atomic<std::uint64_t>& counter) noexcept {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  }
+  // release: the start of the fiber was counted before. Pairs with the acquire in LoopGroup::live_fibers().
+  void CountFinished() noexcept {
+    finished.store(finished.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
 };
 

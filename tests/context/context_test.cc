@@ -132,9 +132,10 @@ TEST_F(ContextTest, AFlowStartsWithAnAlignedStack) {
   EXPECT_TRUE(aligned);
 }
 
-#if defined(__x86_64__)
-// Calls function(argument) with rbx, rbp, r12..r15 set to values made of `seed`; returns how many of them changed.
+// Calls function(argument) with the callee-saved registers, but for an aarch64 frame pointer, set to values made of
+// `seed`; returns how many of them changed.
 extern "C" int CallWithPatterns(void (*function)(void*), void* argument, std::uint64_t seed);
+#if defined(__x86_64__)
 asm(R"(
   .text
   .globl CallWithPatterns
@@ -192,6 +193,61 @@ CallWithPatterns:
   ret
   .size CallWithPatterns, .-CallWithPatterns
 )");
+#elif defined(__aarch64__)
+asm(R"(
+  .text
+  .globl CallWithPatterns
+  .type CallWithPatterns, %function
+CallWithPatterns:
+  stp x29, x30, [sp, #-176]!
+  mov x29, sp
+  stp x19, x20, [sp, #16]
+  stp x21, x22, [sp, #32]
+  stp x23, x24, [sp, #48]
+  stp x25, x26, [sp, #64]
+  stp x27, x28, [sp, #80]
+  stp d8, d9, [sp, #96]
+  stp d10, d11, [sp, #112]
+  stp d12, d13, [sp, #128]
+  stp d14, d15, [sp, #144]
+  str x2, [sp, #160]
+  .irp n, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28
+  add x\n, x2, #\n
+  .endr
+  .irp n, 8, 9, 10, 11, 12, 13, 14, 15
+  add x3, x2, #\n
+  fmov d\n, x3
+  .endr
+  mov x3, x0
+  mov x0, x1
+  blr x3
+  ldr x2, [sp, #160]
+  mov w0, wzr
+  .irp n, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28
+  sub x3, x\n, x2
+  cmp x3, #\n
+  cinc w0, w0, ne
+  .endr
+  .irp n, 8, 9, 10, 11, 12, 13, 14, 15
+  fmov x3, d\n
+  sub x3, x3, x2
+  cmp x3, #\n
+  cinc w0, w0, ne
+  .endr
+  ldp x19, x20, [sp, #16]
+  ldp x21, x22, [sp, #32]
+  ldp x23, x24, [sp, #48]
+  ldp x25, x26, [sp, #64]
+  ldp x27, x28, [sp, #80]
+  ldp d8, d9, [sp, #96]
+  ldp d10, d11, [sp, #112]
+  ldp d12, d13, [sp, #128]
+  ldp d14, d15, [sp, #144]
+  ldp x29, x30, [sp], #176
+  ret
+  .size CallWithPatterns, .-CallWithPatterns
+)");
+#endif
 
 TEST_F(ContextTest, KeepsTheCalleeSavedRegistersOfBothSides) {
   int changed_in_flow = -1;
@@ -213,6 +269,7 @@ TEST_F(ContextTest, KeepsTheCalleeSavedRegistersOfBothSides) {
   EXPECT_EQ(changed_in_flow, 0);
 }
 
+#if defined(__x86_64__)
 std::uint32_t SseControl() {
   std::uint32_t word;
   asm volatile("stmxcsr %0" : "=m"(word));
@@ -243,6 +300,30 @@ TEST_F(ContextTest, KeepsTheFloatingPointControlWordsOfBothSides) {
   other.Resume(flow);
   EXPECT_TRUE(kept);
   EXPECT_EQ(SseControl(), sse);
+}
+#elif defined(__aarch64__)
+std::uint64_t Fpcr() {
+  std::uint64_t word;
+  asm volatile("mrs %0, fpcr" : "=r"(word));
+  return word;
+}
+void SetFpcr(std::uint64_t word) { asm volatile("msr fpcr, %0" : : "r"(word)); }
+
+TEST_F(ContextTest, KeepsTheFloatingPointControlWordsOfBothSides) {
+  constexpr std::uint64_t kFlushToZero = std::uint64_t{1} << 24;
+  const std::uint64_t before = Fpcr();
+  bool kept = false;
+  Flow flow([&](Flow& self) {
+    SetFpcr(before | kFlushToZero);
+    self.Suspend();
+    kept = Fpcr() == (before | kFlushToZero);
+  });
+  flow.Resume(&here_);
+  EXPECT_EQ(Fpcr(), before);
+  TestThread other;
+  other.Resume(flow);
+  EXPECT_TRUE(kept);
+  EXPECT_EQ(Fpcr(), before);
 }
 #endif
 

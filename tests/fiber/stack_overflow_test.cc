@@ -78,6 +78,19 @@ TEST_F(StackOverflowDeathTest, AFrameLargerThanAnyGuardIsNamed) {
       DiedBySegmentationFault, "weft: stack overflow in fiber culprit");
 }
 
+// On aarch64 g++ touches each page only if told so.
+TEST_F(StackOverflowDeathTest, AFrameLargerThanASmallGuardIsNamed) {
+  EXPECT_EXIT(
+      {
+        StartRuntime(OptionsOf({1, 1}));
+        // The frame ends some 30 KiB below this stack.
+        AmongOthers({.name = "culprit", .stack_size = 16 * 1024, .stack_guard_size = 4096},
+                    [] { static_cast<void>(WriteAt<40 * 1024>(0)); });
+        _exit(0);
+      },
+      DiedBySegmentationFault, "weft: stack overflow in fiber culprit");
+}
+
 // The guard's size matters in code compiled without -fstack-clash-protection, as other libraries may be.
 TEST_F(StackOverflowDeathTest, AFrameThatDoesNotProbeButIsNotLargerThanTheGuardIsNamed) {
   EXPECT_EXIT(
