@@ -111,6 +111,7 @@ class Worker::IdleSide {
   void Park() { worker_slot_.parker.Park(); }
   SpinPolicy& spin_policy() { return worker_.spin_policy_; }
   void SearchAgainAfter(std::chrono::nanoseconds nap);
+  void NapInSearch();
 
  private:
   WorkerCounters& counters() { return worker_.counters(); }
@@ -224,6 +225,12 @@ void Worker::IdleSide::SearchAgainAfter(std::chrono::nanoseconds nap) {
   } else {
     base::CpuRelax();
   }
+}
+
+void Worker::IdleSide::NapInSearch() {
+  base::Parker& parker = worker_slot_.parker;
+  // A claim ends it, and its token is for the Sleep() that follows. (Nobody waits elsewhere: it returns false.)
+  if (parker.ParkUntil(Clock::now() + SpinPolicy::kNap)) (void)parker.Unpark();
 }
 
 Errand<SchedulingGroup> Worker::IdleSide::Sleep() {

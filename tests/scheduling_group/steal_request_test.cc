@@ -189,6 +189,20 @@ TEST(StealRequest, AThiefLooksPastAnyNumberOfGroupLocalFibers) {
   }
 }
 
+// The search is long, and naps. Who takes the worker out of a nap takes its token, too.
+TEST(StealRequest, AWorkerThatNapsInItsLastSearchIsWoken) {
+  Groups groups({1, 1});
+  Blocker blocker(groups[0]);
+  for (int i = 0; i < 1'000; ++i) StartIn(groups[0], [] {}, {.group_local = true});
+  for (int round = 0; round < testing::Scaled(200); ++round) {
+    std::atomic<bool> ran{false};
+    groups.WaitUntilSleeps(1);
+    for (int pause = round * 16; pause > 0; --pause) base::CpuRelax();
+    StartIn(groups[1], [&] { ran = true; });
+    ASSERT_TRUE(SpinUntil([&] { return ran.load(); })) << "round " << round;
+  }
+}
+
 // As the policy under test. While a group-local fiber is pushed, its pusher holds all that is ready.
 class HidesFibers final : public SchedulingPolicy {
  public:
