@@ -258,6 +258,14 @@ class NeighbourList : public numa::NodeAllocated {
     return false;
   }
 
+  // Whether fibers of `group` may come to this one by adoption (AD3).
+  bool MayAdoptFrom(const Group& group) const noexcept {
+    for (const Neighbour& neighbour : all) {
+      if (neighbour.group == &group) return neighbour.steal_every_n != 0 && neighbour.distance == kSameNodeDistance;
+    }
+    return false;
+  }
+
   std::span<const Neighbour> all;
   std::span<Group* const> partners;
   IdleGroups::Mask partner_mask;

@@ -211,9 +211,7 @@ FiberEntity* Worker::IdleSide::StealFromNeighbour(std::size_t neighbour) {
   if (fiber->ready_stamp) [[unlikely]] {
     group().RecordStolenWait(index(), fiber);
   }
-  // Its stack goes back to the pool that it came from.
-  if (fiber->has_stack() && !fiber->has_custom_stack()) fiber->set_custom_stack_pool(&victim->stacks());
-  fiber->set_group(worker_.group);
+  group().TakeOver(fiber);
   if (!worker_.PrepareToEnter(fiber)) return nullptr;
   worker_.stealing_ = true;
   return fiber;
@@ -373,7 +371,10 @@ WEFT_NOINLINE void Worker::YieldCurrent() noexcept {
 WEFT_NOINLINE void Worker::YieldAfterSlice() {
   if (!slice_.EndSlice() || current == nullptr || must_not_switch) return;
   // Fibers whose input or output has become ready are not in the queue yet.
-  if (Reactor* poller = group->reactor()) poller->PollIfDue(std::chrono::steady_clock::now());
+  if (Reactor* poller = group->reactor()) {
+    const NoWaitSection not_the_fiber;  // As in SchedulingGroup::PollAndPop().
+    poller->PollIfDue(std::chrono::steady_clock::now());
+  }
   group->policy().SliceIsOver(index);
   YieldCurrent();
 }
