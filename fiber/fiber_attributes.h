@@ -46,7 +46,8 @@ struct FiberAttributes {
 
   // The group the fiber starts in: an index below GetSchedulingGroupCount(), one of the two constants above, or
   // SchedulingGroupNamed("batch") (runtime.h).
-  // Another group may steal it, unless it is local.
+  // Another group may steal it, unless it is local. One started in an index follows no fiber to that one's group
+  // (docs/topology.md).
   std::size_t scheduling_group = kNearestSchedulingGroup;
 
   // The context of the start procedure, referenced until the fiber's end. nullptr: the spawner's (execution_context.h).

@@ -172,6 +172,8 @@ void MetricsText::Add(const RuntimeMetrics& metrics) {
   Counter("weft_wakes", "Times that a worker was woken for work.", sum(&WorkerCounts::wakes));
   Counter("weft_steal_attempts", "Looks for fibers of another group.", Steals(groups, &StealCounts::attempts));
   Counter("weft_steals", "Fibers that were taken from another group.", Steals(groups, &StealCounts::stolen_in));
+  Counter("weft_adoptions", "Fibers of another group that a fiber of this one, with which they take turns, took in.",
+          sum(&WorkerCounts::adopted));
   PutReadyWaits(groups);
 
   const AdmissionCounts& admission = metrics.admission;

@@ -64,6 +64,7 @@ struct FiberOwner {
 // What the creator of a fiber may ask for.
 struct StartOptions {
   bool group_local = false;                      // never leaves its scheduling group
+  bool placed = false;                           // its creator chose the group: it leaves it by a steal only
   std::uint8_t priority = 0;                     // at most FiberEntity::kMaxPriority
   const char* name = nullptr;                    // copied
   std::size_t stack_size = 0;                    // 0: the group's default
@@ -86,7 +87,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
   std::uint64_t id() const noexcept { return id_.load(std::memory_order_relaxed); }  // A snapshot; carries nothing.
   const char* name() const noexcept { return name_ != nullptr ? name_ : ""; }
   const void* name_address() const noexcept { return name_; }  // For dumps, of a copy; nullptr: it has none.
-  // The group it belongs to now: a thief changes it while it holds the fiber.
+  // The group it belongs to now: a thief, or a waker (idle/adoption.h), changes it while it holds the fiber.
   SchedulingGroup* group() const noexcept { return group_.load(std::memory_order_relaxed); }
   bool group_local() const noexcept { return (flags_ & kGroupLocal) != 0; }
   // Of its FiberAttributes, 0 .. kMaxPriority: for users' policies (scheduling_policy.h), nothing else reads it.
@@ -98,7 +99,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
   // Told of the fiber's end, of one that has no other owner. The fiber itself, when its callable is done. (Here rather
   // than in StartOptions: in line 0, which has no room for it before.)
   void set_exit_owner(FiberOwner* owner) noexcept {
-    WEFT_DCHECK(callable_ == nullptr, "the callable has not begun");
+    WEFT_DCHECK(HasBegun(), "the callable has not begun");
     flags_ |= kHasExitOwner;
     exit_owner_ = owner;
   }
@@ -110,6 +111,17 @@ class alignas(base::kCacheLineSize) FiberEntity {
   using Callable = void (*)(FiberEntity*, CallableOp);
 
   void set_group(SchedulingGroup* group) noexcept { group_.store(group, std::memory_order_relaxed); }
+  // As set_group(). stacks: of the group that it leaves: a stack from there goes back there.
+  void MoveTo(SchedulingGroup* group, context::StackPool* stacks) noexcept {
+    if (has_stack() && !has_custom_stack()) set_custom_stack_pool(stacks);
+    set_group(group);
+  }
+  bool MayBeAdopted() const noexcept { return (flags_ & (kGroupLocal | kPlaced)) == 0; }
+  // The mark of idle/adoption.h, of one that has begun. One that has an exit owner keeps none.
+  std::uintptr_t partner() const noexcept { return (flags_ & kHasExitOwner) != 0 ? 0 : partner_; }
+  void set_partner(std::uintptr_t mark) noexcept {
+    if ((flags_ & kHasExitOwner) == 0) partner_ = mark;
+  }
   void Run() noexcept { callable_(this, CallableOp::kRunAndDestroy); }
 
   // It is inside no cancel scope any more. (Never inlined: most fibers are in none.)
@@ -138,10 +150,13 @@ class alignas(base::kCacheLineSize) FiberEntity {
     kGroupLocal = 1,
     kHasColdFields = 2,
     kHasExitOwner = 4,
+    kPlaced = 8,
   };
   static constexpr int kPriorityShift = 5;  // the priority is in the bits above
   static_assert(kMaxPriority << kPriorityShift == 0xe0);
 
+  // The callable is on the fiber's stack. (Bit 63 is set in a mark, and in no function's address.)
+  bool HasBegun() const noexcept { return partner_ == 0 || partner_ >> 63 != 0; }
   bool has_cold_fields() const noexcept { return (flags_ & kHasColdFields) != 0; }
   bool wants_own_stack() const noexcept { return has_cold_fields() && stack_size_ != 0; }
   bool has_custom_stack() const noexcept { return has_cold_fields() && custom_stack_pool_ != nullptr; }
@@ -177,7 +192,8 @@ class alignas(base::kCacheLineSize) FiberEntity {
   void* stack_top_ = nullptr;
   std::atomic<std::uint64_t> id_{0};
   union {
-    Callable callable_ = nullptr;  // nullptr: it has begun
+    Callable callable_ = nullptr;  // before it has begun
+    std::uintptr_t partner_;       // then; 0: none
     FiberOwner* exit_owner_;       // kHasExitOwner
   };
 
@@ -225,7 +241,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
   synchronization::CancelNode* innermost_if_scoped = nullptr;
   // sync/wait_queue: the time-out of the wait in which the running fiber is. kWaitStorage bytes, on a cache line.
   void* wait_storage() noexcept {
-    WEFT_DCHECK((flags_ & kHasExitOwner) != 0 || callable_ == nullptr,
+    WEFT_DCHECK((flags_ & kHasExitOwner) != 0 || HasBegun(),
                 "a start procedure waits with a time-out while it is moved to its fiber's stack");
     return storage_;
   }
@@ -263,7 +279,7 @@ bool FiberEntity::Emplace(F&& f) {
       }
       Decayed callable(std::move(*stored));
       stored->~Decayed();
-      fiber->callable_ = nullptr;  // Now the storage is free.
+      fiber->partner_ = 0;  // Now the storage is free.
       callable();
     };
   } else {
@@ -272,7 +288,7 @@ bool FiberEntity::Emplace(F&& f) {
     ::new (static_cast<void*>(storage_)) Decayed*(made);
     callable_ = [](FiberEntity* fiber, CallableOp op) noexcept {
       auto* callable = *std::launder(reinterpret_cast<Decayed**>(fiber->storage_));
-      fiber->callable_ = nullptr;  // As above.
+      fiber->partner_ = 0;  // As above.
       if (op == CallableOp::kRunAndDestroy) (*callable)();
       delete callable;
     };

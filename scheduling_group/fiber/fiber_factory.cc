@@ -29,6 +29,7 @@ FiberEntity* AllocateFiber(SchedulingGroup* group, const StartOptions& options) 
   fiber->ready_stamp = {};  // Its last one may have been refused, stamped.
   fiber->set_group(group);
   fiber->flags_ = static_cast<std::uint8_t>((options.group_local ? FiberEntity::kGroupLocal : 0) |
+                                            (options.placed ? FiberEntity::kPlaced : 0) |
                                             options.priority << FiberEntity::kPriorityShift);
   if (!IsPlain(options) && !fiber->SetOptions(options, group != nullptr ? group->options().stack_size : 0))
       [[unlikely]] {

@@ -5,6 +5,7 @@
 
 #include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/idle/adoption.h"
 #include "weft/scheduling_group/worker/worker.h"
 
 namespace weft::scheduling_group {
@@ -24,25 +25,35 @@ namespace {
 // Before the push the fiber keeps the runtime alive, after it the section does.
 WEFT_NOINLINE void ReadyFromOutside(SchedulingGroup* group, FiberEntity* fiber) noexcept {
   const ReadSection section;
+  fiber->set_partner(kNoPartner);
   group->ReadyBy(nullptr, SchedulingPolicy::kNoWorker, fiber, ReadyReason::kWoken);
+}
+
+// Also a fiber that comes to the caller's group by it: it goes where those woken from outside go (AD4).
+WEFT_NOINLINE void ReadyAcrossGroups(WorkerBase* caller, FiberEntity* fiber) noexcept {
+  SchedulingGroup* const group = GroupAfterWake(caller, fiber);
+  group->ReadyBy(caller, SchedulingPolicy::kNoWorker, fiber, ReadyReason::kWoken);
+}
+
+// By the waker, whom the fiber now belongs to.
+WEFT_ALWAYS_INLINE void ReadyWoken(FiberEntity* fiber) noexcept {
+  SchedulingGroup* group = fiber->group();
+  WorkerBase* caller = CurrentWorker();
+  if (caller == nullptr) return ReadyFromOutside(group, fiber);
+  if (caller->group != group) return ReadyAcrossGroups(caller, fiber);
+  fiber->set_partner(kNoPartner);
+  group->ReadyBy(caller, static_cast<int>(caller->index), fiber, ReadyReason::kWoken);
 }
 
 }  // namespace
 
 void Unpark(FiberEntity* fiber) noexcept {
-  if (fiber->state().OnWoken() != WakeResult::kEnqueue) return;
-  SchedulingGroup* group = fiber->group();
-  WorkerBase* caller = CurrentWorker();
-  if (caller == nullptr) return ReadyFromOutside(group, fiber);
-  group->ReadyBy(caller, WorkerOf(caller, group), fiber, ReadyReason::kWoken);
+  if (fiber->state().OnWoken() == WakeResult::kEnqueue) ReadyWoken(fiber);
 }
 
 void UnparkPublished(FiberEntity* fiber) noexcept {
   fiber->state().OnTaken();
-  SchedulingGroup* group = fiber->group();
-  WorkerBase* caller = CurrentWorker();
-  if (caller == nullptr) return ReadyFromOutside(group, fiber);
-  group->ReadyBy(caller, WorkerOf(caller, group), fiber, ReadyReason::kWoken);
+  ReadyWoken(fiber);
 }
 
 void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {
@@ -57,6 +68,7 @@ void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {
     constexpr std::size_t kAhead = 8;
     if (i + kAhead < count) __builtin_prefetch(fibers[i + kAhead], 1);
     if (fiber->state().OnWoken() != WakeResult::kEnqueue) continue;
+    fiber->set_partner(kNoPartner);
     if (n == kChunk || (n != 0 && fiber->group() != group)) {
       group->ReadyBatch(ready, n, ReadyReason::kWoken);
       n = 0;

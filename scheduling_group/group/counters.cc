@@ -23,6 +23,7 @@ WorkerCounts GroupCounts::Sum() const {
     sum.wakes += worker.wakes;
     sum.idle_searches += worker.idle_searches;
     sum.peer_takes += worker.peer_takes;
+    sum.adopted += worker.adopted;
     sum.queue_visits += worker.queue_visits;
     sum.queue_fibers += worker.queue_fibers;
   }
@@ -48,6 +49,7 @@ GroupCounts ReadCounts(const SchedulingGroup& group) {
                               .wakes = Read(worker.wakes),
                               .idle_searches = Read(worker.idle_searches),
                               .peer_takes = Read(worker.peer_takes),
+                              .adopted = Read(worker.adopted),
                               .queue_visits = queue.visits,
                               .queue_fibers = queue.fibers});
     group.ready_waits(w).AddTo(&counts.ready_wait);

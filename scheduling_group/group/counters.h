@@ -34,6 +34,7 @@ struct WorkerCounts {
   std::uint64_t wakes = 0;          // times a producer or another worker woke it for work
   std::uint64_t idle_searches = 0;  // times it had nothing to do and checked whether it is time to steal
   std::uint64_t peer_takes = 0;     // times it took fibers that another worker of its group kept at hand
+  std::uint64_t adopted = 0;        // fibers of other groups that their partners here took in (idle/adoption.h)
   // Of the shared queue. Not counted in groups of one worker, where each fiber is a visit.
   std::uint64_t queue_visits = 0;  // those that brought fibers
   std::uint64_t queue_fibers = 0;  // brought

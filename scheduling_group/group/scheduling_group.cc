@@ -71,8 +71,22 @@ WEFT_NOINLINE FiberEntity* SchedulingGroup::PollAndPop(unsigned worker) {
     worker_slot(worker).poll_pace.OnPoll(std::chrono::steady_clock::now());
     return nullptr;
   }
-  worker_slot(worker).poll_pace.Poll(reactor());
+  {
+    const NoWaitSection not_the_fiber;  // On its stack, but its wakes are not the fiber's (AD2).
+    worker_slot(worker).poll_pace.Poll(reactor());
+  }
   return PopNow(worker);
+}
+
+// Names never adopt each other's fibers, even if they share (named_groups.h).
+bool SchedulingGroup::MayAdoptFrom(const SchedulingGroup& former) const noexcept {
+  return neighbours().MayAdoptFrom(former) && name() == former.name();
+}
+
+// For each worker, by estimates; without the fiber that the caller's worker takes when its fiber parks.
+bool SchedulingGroup::HasMoreReadyThan(const SchedulingGroup& other) const {
+  const std::size_t ready = queue_size();
+  return ready > 1 && (ready - 1) * other.size() > other.queue_size() * size();
 }
 
 FiberEntity* SchedulingGroup::PopForSteal(int distance) {

@@ -8,6 +8,7 @@
 //   worker_slot.h, reactor.h            what it keeps for each worker; how often a worker polls
 //   start_when_full.h                       back-pressure: starting fibers while the queue is full
 //   wake_and_steal.h                        how a ready fiber gets a worker of its own or another group
+//   adoption.h                              how fibers that take turns across groups come together
 //   ready_waits.h                           how long fibers wait, and whether the group is overloaded
 //   group_stacks.h                          stacks, and the fibers that found none
 //   loop_groups.h                         the groups of FiberLoops, whose worker has no thread of its own
@@ -201,6 +202,15 @@ class SchedulingGroup : public numa::NodeAllocated {
   void Notify() { NotifyAfterPush(*this); }
   // As Ready(). caller: CurrentWorker(); worker: its index if it is of this group, else SchedulingPolicy::kNoWorker.
   WEFT_ALWAYS_INLINE void ReadyBy(WorkerBase* caller, int worker, FiberEntity* fiber, ReadyReason reason);
+  // The caller holds the fiber, which changes from its group to this one.
+  void TakeOver(FiberEntity* fiber) noexcept { fiber->MoveTo(this, &fiber->group()->stacks()); }
+  // adoption.h. By a worker of this group.
+  bool MayAdoptFrom(const SchedulingGroup& former) const noexcept;
+  bool HasMoreReadyThan(const SchedulingGroup& other) const;
+  void Adopt(unsigned worker, FiberEntity* fiber) noexcept {
+    WorkerCounters::Add(worker_slot(worker).counters.adopted);
+    TakeOver(fiber);
+  }
   // Pops the worker's next fiber, and wakes waiting spawners if that frees capacity.
   WEFT_ALWAYS_INLINE FiberEntity* PopFor(unsigned worker);
   WEFT_ALWAYS_INLINE FiberEntity* PopWithoutAttention(unsigned worker);  // the same, if !needs_attention()

@@ -52,14 +52,18 @@ struct WorkerBase : context::ThreadState {
   PushCountdown push_countdown;  // belongs to the sampler in its worker slot
   RunningFiber current;          // the fiber that runs on it; nullptr: its loop
 
-  bool of_loop = false;                 // of a loop group (loop_groups.h)
-  bool must_not_switch = false;         // an on_exit hook runs, between a switch and its end (W2 in worker.h)
+  bool of_loop = false;  // of a loop group (loop_groups.h)
+  // An on_exit hook runs, between a switch and its end (W2 in worker.h), or a poll, or a NoWaitSection lives.
+  bool must_not_switch = false;
   MainContext* main_context = nullptr;  // of a loop group: its user's function runs in its loop (thread_parker.h)
 
   // Functions of worker.cc, for files that may not include it. By a fiber on this worker. They switch.
   void (*yield_current)(WorkerBase*) = nullptr;                         // the caller is queued, others run
   void (*run_instead_of_current)(WorkerBase*, FiberEntity*) = nullptr;  // this one runs, the caller goes on soon
   void (*yield_after_slice)(WorkerBase*) = nullptr;                     // as yield_current, if its slice is over
+
+  // The fiber whose code runs; nullptr: a poller's, or what follows a switch (the end of another fiber, a publish).
+  FiberEntity* Waker() const noexcept { return must_not_switch ? nullptr : static_cast<FiberEntity*>(current); }
 };
 
 #if defined(__x86_64__) && defined(__LP64__)

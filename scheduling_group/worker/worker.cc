@@ -111,6 +111,7 @@ class Worker::IdleSide {
   void Park() { worker_slot_.parker.Park(); }
   SpinPolicy& spin_policy() { return worker_.spin_policy_; }
   void SearchAgainAfter(std::chrono::nanoseconds nap);
+  void NapInSearch();
 
  private:
   WorkerCounters& counters() { return worker_.counters(); }
@@ -210,9 +211,7 @@ FiberEntity* Worker::IdleSide::StealFromNeighbour(std::size_t neighbour) {
   if (fiber->ready_stamp) [[unlikely]] {
     group().RecordStolenWait(index(), fiber);
   }
-  // Its stack goes back to the pool that it came from.
-  if (fiber->has_stack() && !fiber->has_custom_stack()) fiber->set_custom_stack_pool(&victim->stacks());
-  fiber->set_group(worker_.group);
+  group().TakeOver(fiber);
   if (!worker_.PrepareToEnter(fiber)) return nullptr;
   worker_.stealing_ = true;
   return fiber;
@@ -224,6 +223,12 @@ void Worker::IdleSide::SearchAgainAfter(std::chrono::nanoseconds nap) {
   } else {
     base::CpuRelax();
   }
+}
+
+void Worker::IdleSide::NapInSearch() {
+  base::Parker& parker = worker_slot_.parker;
+  // A claim ends it, and its token is for the Sleep() that follows. (Nobody waits elsewhere: it returns false.)
+  if (parker.ParkUntil(Clock::now() + SpinPolicy::kNap)) (void)parker.Unpark();
 }
 
 Errand<SchedulingGroup> Worker::IdleSide::Sleep() {
@@ -366,7 +371,10 @@ WEFT_NOINLINE void Worker::YieldCurrent() noexcept {
 WEFT_NOINLINE void Worker::YieldAfterSlice() {
   if (!slice_.EndSlice() || current == nullptr || must_not_switch) return;
   // Fibers whose input or output has become ready are not in the queue yet.
-  if (Reactor* poller = group->reactor()) poller->PollIfDue(std::chrono::steady_clock::now());
+  if (Reactor* poller = group->reactor()) {
+    const NoWaitSection not_the_fiber;  // As in SchedulingGroup::PollAndPop().
+    poller->PollIfDue(std::chrono::steady_clock::now());
+  }
   group->policy().SliceIsOver(index);
   YieldCurrent();
 }

@@ -53,6 +53,7 @@ struct alignas(base::kCacheLineSize) WorkerCounters {
   std::atomic<std::uint64_t> wakes{0};
   std::atomic<std::uint64_t> idle_searches{0};
   std::atomic<std::uint64_t> peer_takes{0};
+  std::atomic<std::uint64_t> adopted{0};
 
   static void Add(std::atomic<std::uint64_t>& counter) noexcept {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

@@ -13,6 +13,7 @@
 #include "weft/base/thread/exit.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/park.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/timer/worker/timer_worker.h"
 
 namespace weft::synchronization {
@@ -155,6 +156,8 @@ void TakenWait::Wake() const noexcept {
 }
 
 WEFT_NOINLINE WEFT_COLD void EndPendingWait(FiberEntity* fiber) noexcept {
+  // It may be called after a switch, on another fiber's stack.
+  const scheduling_group::NoWaitSection not_the_fiber;
   TakenWait taken;
   {
     const std::lock_guard guard(fiber->cancel_word);

@@ -293,6 +293,23 @@ TEST_P(FiberTest, UnspecifiedStartsReachEveryGroup) {
   for (const auto& count : started) EXPECT_EQ(count.load(), 8);
 }
 
+// scheduling_group/idle/adoption.h
+TEST_P(FiberTest, OneStartedInAGroupByItsIndexIsNotAdopted) {
+  const auto may_be_adopted = [] { return scheduling_group::CurrentFiber()->MayBeAdopted(); };
+  Fiber({.scheduling_group = 0}, [&] { EXPECT_FALSE(may_be_adopted()); }).Join();
+  for (const std::size_t any : {kNearestSchedulingGroup, kUnspecifiedSchedulingGroup}) {
+    Fiber({.scheduling_group = any}, [&] { EXPECT_TRUE(may_be_adopted()); }).Join();
+  }
+  Fiber([&] { EXPECT_TRUE(may_be_adopted()); }).Join();
+  FiberLatch latch(2);
+  std::vector<std::function<void()>> batch(2, [&] {
+    EXPECT_FALSE(may_be_adopted());
+    latch.CountDown();
+  });
+  ASSERT_TRUE(BatchStartFiberDetached({.scheduling_group = 0}, std::move(batch)));
+  latch.Wait();
+}
+
 // --- Dispatch ---
 
 TEST_P(FiberTest, DispatchRunsTheNewFiberBeforeTheCallerGoesOn) {

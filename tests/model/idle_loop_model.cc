@@ -113,6 +113,7 @@ class IdleSide {
   Item* StealFrom(Group& victim) { return victim.Pop(/*steal=*/true); }
   static constexpr std::size_t kSeenBySteal = kItems;
   std::size_t FibersToSee(const Group&) const { return kItems; }
+  void NapInSearch() {}
   void NothingFound() {}
   Group* TakeErrand() { return group_.TakeErrand(index_); }
   void Park() { group_.parker(index_).Park(); }

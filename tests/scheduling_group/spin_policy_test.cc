@@ -163,14 +163,21 @@ struct LocalsOnly {
     }
     Group& group() { return own_group; }
     unsigned index() const { return 1; }
-    std::size_t FibersToSee(const Group&) const { return 200; }
+    std::size_t FibersToSee(const Group&) const { return fibers; }
+    void NapInSearch() {
+      ++naps;
+      on_nap();
+    }
     Fiber* StealFrom(Group&) {
       on_steal(++steals);
       return nullptr;
     }
     Group& own_group;
     const std::function<void(int)> on_steal;
+    std::size_t fibers = 200;
+    std::function<void()> on_nap = [] {};
     int steals = 0;
+    int naps = 0;
   };
   Group own, victim;
 };
@@ -189,6 +196,25 @@ TEST(StealBehindLocalFibers, StopsWhenTheWorkerIsClaimed) {
                             [&](int steal) { EXPECT_TRUE(steal != 2 || groups.own.idle().ClaimSleeper() == 1); });
   EXPECT_EQ(StealBehindLocalFibers(worker, groups.victim), nullptr);
   EXPECT_EQ(worker.steals, 2);
+}
+
+// Each one that it sees goes through the queue of a group that is busy.
+TEST(StealBehindLocalFibers, NapsInALongSearch) {
+  LocalsOnly groups;
+  LocalsOnly::Worker worker(&groups.own, [](int) {});
+  worker.fibers = 1'000;
+  EXPECT_EQ(StealBehindLocalFibers(worker, groups.victim), nullptr);
+  EXPECT_EQ(worker.steals, 16);
+  EXPECT_EQ(worker.naps, 3);
+}
+
+TEST(StealBehindLocalFibers, StopsWhenTheWorkerIsClaimedInANap) {
+  LocalsOnly groups;
+  LocalsOnly::Worker worker(&groups.own, [](int) {});
+  worker.fibers = 1'000;
+  worker.on_nap = [&] { EXPECT_EQ(groups.own.idle().ClaimSleeper(), 1); };
+  EXPECT_EQ(StealBehindLocalFibers(worker, groups.victim), nullptr);
+  EXPECT_EQ(worker.steals, kStealsBetweenNaps);
 }
 
 TEST(StealBehindLocalFibers, LeavesThemToAWorkerOfTheirGroupThatIdles) {

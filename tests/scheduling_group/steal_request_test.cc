@@ -24,79 +24,12 @@
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/scheduling_group/worker/worker_team.h"
 
+#include "scheduling_group/stealing_groups.h"
 #include "testing/patience.h"
 #include "testing/worker_group.h"
 
 namespace weft::scheduling_group {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// How groups steal from each other.
-struct Stealing {
-  unsigned every_n = 16;
-  int distance = SchedulingGroup::kSameNode;
-};
-constexpr int kOtherNode = 21;
-
-// Groups that all steal from each other.
-class Groups {
- public:
-  explicit Groups(const std::vector<unsigned>& sizes, Stealing stealing = {},
-                  const std::string& policy = weft::testing::PolicyUnderTest()) {
-    for (unsigned size : sizes) {
-      groups_.push_back(std::make_unique<SchedulingGroup>(SchedulingGroup::Options{
-          .id = static_cast<int>(groups_.size()), .workers = size, .policy = policy, .run_queue_size = 1024}));
-    }
-    for (const auto& group : groups_) {
-      std::vector<SchedulingGroup::Neighbour> neighbours;
-      for (const auto& other : groups_) {
-        if (other != group) neighbours.push_back({other.get(), stealing.every_n, stealing.distance});
-      }
-      group->SetNeighbours(neighbours);
-      teams_.push_back(std::make_unique<WorkerTeam>(group.get()));
-    }
-    for (const auto& team : teams_) EXPECT_TRUE(team->Start());
-  }
-  ~Groups() {
-    EXPECT_TRUE(Drain());
-    for (const auto& group : groups_) group->Stop();
-    for (const auto& team : teams_) team->Join();
-  }
-
-  SchedulingGroup& operator[](std::size_t index) { return *groups_[index]; }
-
-  bool Drain() { return WaitUntilNoFibers(std::chrono::seconds(60)); }
-
-  void WaitUntilSleeps(std::size_t index) {
-    const SchedulingGroup& group = *groups_[index];
-    while (group.idle_workers().sleepers().Count() != group.size()) std::this_thread::yield();
-  }
-  void WaitUntilAllSleep() {
-    for (std::size_t i = 0; i < groups_.size(); ++i) WaitUntilSleeps(i);
-  }
-
- private:
-  std::vector<std::unique_ptr<SchedulingGroup>> groups_;
-  std::vector<std::unique_ptr<WorkerTeam>> teams_;
-};
-
-template <class F>
-void StartIn(SchedulingGroup& group, F f, const StartOptions& options = {}) {
-  ASSERT_TRUE(group.Start(NewFiber(&group, options, std::move(f))));
-}
-
-// Keeps the thread. False: in vain, and the test has failed.
-template <class Condition>
-bool SpinUntil(Condition condition) {
-  for (const auto patience = Clock::now() + std::chrono::seconds(60); !condition(); std::this_thread::yield()) {
-    if (Clock::now() > patience) {
-      ADD_FAILURE() << "a fiber waits though workers are idle";
-      return false;
-    }
-  }
-  return true;
-}
 
 // Keeps a worker of `group` busy until it is told to stop.
 class Hog {
@@ -186,6 +119,20 @@ TEST(StealRequest, AThiefLooksPastAnyNumberOfGroupLocalFibers) {
     StartIn(groups[0], [&] { ran = true; });
     ASSERT_TRUE(SpinUntil([&] { return ran.load(); }));
     EXPECT_LE(groups[1].counters(0).sleeps - before, 3u);
+  }
+}
+
+// The search is long, and naps. Who takes the worker out of a nap takes its token, too.
+TEST(StealRequest, AWorkerThatNapsInItsLastSearchIsWoken) {
+  Groups groups({1, 1});
+  Blocker blocker(groups[0]);
+  for (int i = 0; i < 1'000; ++i) StartIn(groups[0], [] {}, {.group_local = true});
+  for (int round = 0; round < testing::Scaled(200); ++round) {
+    std::atomic<bool> ran{false};
+    groups.WaitUntilSleeps(1);
+    for (int pause = round * 16; pause > 0; --pause) base::CpuRelax();
+    StartIn(groups[1], [&] { ran = true; });
+    ASSERT_TRUE(SpinUntil([&] { return ran.load(); })) << "round " << round;
   }
 }
 
