@@ -176,7 +176,9 @@ std::error_code Http1Server::Connection::ReadMore(Deadline deadline) {
 // kRequest: some bytes have come.
 Http1Server::Connection::Next Http1Server::Connection::ReadFirst() {
   const auto space = input_.prepare(ReadSize());
-  const IoResult got = stream_.transport.Read(space.data(), space.size(), HeaderLimit(), /*request=*/true);
+  // In plain text it does not wait.
+  const Deadline until = stream_.reads_ahead ? HeaderLimit() : Deadline();
+  const IoResult got = stream_.transport.Read(space.data(), space.size(), until, /*request=*/true);
   input_.commit(got.bytes);
   last_was_full_ = got.bytes == space.size();
   if (got.bytes != 0) return Next::kRequest;
@@ -193,7 +195,7 @@ void Http1Server::Connection::BeginRequest() {
   request_.fields.clear();
   request_.trailers.clear();
   parser_.emplace(limits_.max_header, &request_);
-  header_until_ = HeaderLimit();
+  header_until_ = Deadline();  // Of one that is there as a whole nobody needs it.
 }
 
 // *may_be: it may become one.
@@ -246,6 +248,7 @@ Http1Server::Connection::Next Http1Server::Connection::RestOfHeader() {
 // False: the connection ends.
 bool Http1Server::Connection::MoreOfHeader() {
   if (!FlushNow()) return false;
+  if (header_until_.is_none()) header_until_ = HeaderLimit();
   const std::error_code error = ReadMore(header_until_);
   if (error == std::errc::timed_out) {
     CountOne(server_->tally_.header_timeouts);

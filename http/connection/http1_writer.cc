@@ -36,7 +36,14 @@ std::string_view ReasonOf(int status) {
 }  // namespace
 
 void Http1Writer::PutField(std::string_view name, std::string_view value) {
-  text_.append(name).append(": ").append(value).append("\r\n");
+  const std::size_t begin = text_.size();
+  text_.resize(begin + name.size() + value.size() + 4);  // One check for room, not four.
+  char* at = std::copy(name.begin(), name.end(), text_.data() + begin);
+  *at++ = ':';
+  *at++ = ' ';
+  at = std::copy(value.begin(), value.end(), at);
+  *at++ = '\r';
+  *at = '\n';
 }
 
 void Http1Writer::Begin(bool head_only, int version) {
@@ -67,8 +74,12 @@ std::error_code Http1Writer::Start(int status, const interop::Http2Headers& fiel
   }
   is_last_ = is_last || framing_ == Framing::kEndOfConnection;
 
-  text_.append("HTTP/1.1 ").append(Digits(static_cast<std::uint64_t>(status), 10).text()).append(" ");
-  text_.append(ReasonOf(status)).append("\r\n");
+  if (status == 200) {
+    text_.append("HTTP/1.1 200 OK\r\n");
+  } else {
+    text_.append("HTTP/1.1 ").append(Digits(static_cast<std::uint64_t>(status), 10).text()).append(" ");
+    text_.append(ReasonOf(status)).append("\r\n");
+  }
   for (const interop::Http2Field field : fields) {
     if (status != 204 || field.name != "content-length") PutField(field.name, field.value);  // RFC 9110, 8.6
   }
