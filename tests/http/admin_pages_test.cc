@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/base/thread/thread_annotations.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_mutex.h"
 #include "weft/fiber/this_fiber.h"
@@ -227,15 +228,15 @@ class SickFibers {
   SickFibers() {
     for (int i = 0; i < 2; ++i) {
       fibers_.emplace_back(Fiber({.name = "crossed " + std::to_string(i)}, [this, i] {
-        mutexes_[i].lock();
+        LockForEver(mutexes_[i]);
         locked_[i].Set();
         locked_[1 - i].Wait();
-        mutexes_[1 - i].lock();
+        LockForEver(mutexes_[1 - i]);
       }));
     }
     locked_[0].Wait();
     for (int i = 0; i < 10; ++i) {
-      fibers_.emplace_back(Fiber({.name = "late " + std::to_string(i)}, [this] { mutexes_[0].lock(); }));
+      fibers_.emplace_back(Fiber({.name = "late " + std::to_string(i)}, [this] { LockForEver(mutexes_[0]); }));
     }
     for (int i = 0; i < 5; ++i) {
       fibers_.emplace_back(Fiber({.name = "sleeper"}, [] { FiberSleepFor(std::chrono::hours(1)); }));
@@ -243,6 +244,8 @@ class SickFibers {
   }
 
  private:
+  static void LockForEver(FiberMutex& mutex) WEFT_NO_THREAD_SAFETY_ANALYSIS { mutex.lock(); }
+
   FiberMutex mutexes_[2];
   FiberEvent locked_[2];
   std::vector<Fiber> fibers_;
