@@ -18,6 +18,7 @@
 namespace examples {
 namespace {
 
+using weft::http::Fields;
 using weft::http::Request;
 using weft::http::Response;
 using weft::io::IoResult;
@@ -25,12 +26,13 @@ using weft::io::IoResult;
 constexpr std::uint64_t kMostBytes = 1 << 30;
 constexpr std::uint64_t kLongestSleepMs = 3'600'000;
 
-constexpr std::string_view kPlain = "text/plain";
-constexpr std::string_view kJson = "application/json";
+const Fields kPlain{{"content-type", "text/plain"}};
+const Fields kJson{{"content-type", "application/json"}};
+const Fields kMetrics{{"content-type", "text/plain; version=0.0.4; charset=utf-8"}};
 
 // A whole answer. Of an error nobody is left to be told.
-void Send(Response& response, std::string_view type, std::string_view body) {
-  static_cast<void>(response.Send(200, {{"content-type", type}}, body));
+void Send(Response& response, const Fields& fields, std::string_view body) {
+  static_cast<void>(response.Send(200, fields, body));
 }
 
 // "n=5", "n": 5. None, or no number: 0.
@@ -84,7 +86,7 @@ weft::http::Routes MakePages(MakePage stats, MakePage metrics) {
   weft::http::Routes routes;
   routes.Add("GET", "/", [](Request& request, Response& response) {
     if (request.path() == "/") return Send(response, kPlain, "Hello from a fiber.\n");
-    static_cast<void>(response.Send(404, {{"content-type", kPlain}}, "No such page.\n"));
+    static_cast<void>(response.Send(404, kPlain, "No such page.\n"));
   });
   routes.Add("GET", "/json",
              [](Request&, Response& response) { Send(response, kJson, R"({"message":"Hello, World!"})"); });
@@ -100,9 +102,8 @@ weft::http::Routes MakePages(MakePage stats, MakePage metrics) {
   });
   routes.Add("GET", "/stats",
              [stats = std::move(stats)](Request&, Response& response) { Send(response, kJson, stats()); });
-  routes.Add("GET", "/metrics", [metrics = std::move(metrics)](Request&, Response& response) {
-    Send(response, "text/plain; version=0.0.4; charset=utf-8", metrics());
-  });
+  routes.Add("GET", "/metrics",
+             [metrics = std::move(metrics)](Request&, Response& response) { Send(response, kMetrics, metrics()); });
   return routes;
 }
 
