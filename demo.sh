@@ -6,8 +6,22 @@
 # tier of a search (an HTTP server that calls two protobuf RPC backends, examples/proxy) under load, where each answer is
 # checked.  The other examples are servers and event loops to start by hand; ./test.sh all runs them.  Missing Debian
 # packages are installed first.  The exit status is 0 if all went well.
+#
+#   ./demo.sh --admin[=127.0.0.1:8081]   builds, runs the main job until Ctrl-C, and prints where its admin pages are
+#                                        (docs/how-to/look-inside.md)
 set -euo pipefail
 cd "$(dirname "$0")"
+
+admin=""
+case "$#${1:-}" in
+  0) ;;
+  1--admin) admin=127.0.0.1:0 ;;
+  1--admin=?*) admin=${1#--admin=} ;;
+  *)
+    echo "usage: ./demo.sh [--admin[=127.0.0.1:8081]]" >&2
+    exit 2
+    ;;
+esac
 
 tools/install_dependencies.sh demo
 # A build tree of its own: here neither the test nor the benchmark libraries are needed.
@@ -18,6 +32,10 @@ if ! cmake --preset release -B "$build" -DWEFT_BUILD_TESTS=OFF -DWEFT_BUILD_BENC
   exit 1
 fi
 CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 cmake --build "$build" --parallel "${JOBS:-$(nproc)}" --target weft_demo
+
+if [ -n "$admin" ]; then
+  exec examples/proxy/run.sh "$build/bin" --admin="$admin"
+fi
 
 while read -r example arguments; do
   printf '\n== %s\n' "$example"

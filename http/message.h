@@ -112,6 +112,9 @@ class Response {
   [[nodiscard]] io::IoResult Write(const NoncontiguousBuffer& body, Deadline deadline = {}) {
     return exchange_->Write(body, deadline);
   }
+  // Sends what has been put together so far, before the handler waits for something: in HTTP/1 the header fields after
+  // a Start(), and answers to earlier requests that wait to go out with others (Options::batches_pipelined_answers).
+  [[nodiscard]] std::error_code Flush(Deadline deadline = {}) { return exchange_->Flush(deadline); }
   // The end. A client of HTTP/1 gets the trailers if the body goes in chunks.
   [[nodiscard]] std::error_code Finish(const Fields& trailers = {}) { return exchange_->Finish(trailers); }
   // A whole answer, with its `content-length`: one write, if the body is short.

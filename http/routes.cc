@@ -3,6 +3,8 @@
 
 #include "weft/http/routes.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "weft/base/report/check.h"
@@ -30,20 +32,31 @@ const Routes::Methods* Routes::MethodsOf(std::string_view path) const {
 
 void Routes::operator()(Request& request, Response& response) const {
   const Methods* const methods = MethodsOf(request.path());
-  if (methods == nullptr) {
-    static_cast<void>(response.Send(404, {{"content-type", "text/plain"}}, "there is nothing at this path\n"));
-    return;
-  }
+  if (methods == nullptr) return Refuse(methods, request.method(), response);
   auto found = methods->find(request.method());
   if (found == methods->end() && request.method() == "HEAD") found = methods->find("GET");
-  if (found != methods->end()) return found->second(request, response);
-  std::string allow;
-  for (const auto& [method, handler] : *methods) {
-    allow += (allow.empty() ? "" : ", ") + method;
-    if (method == "GET" && !methods->contains("HEAD")) allow += ", HEAD";
+  if (found == methods->end()) return Refuse(methods, request.method(), response);
+  found->second(request, response);
+}
+
+// `methods`: of the path; nullptr: there is no such path.
+void Routes::Refuse(const Methods* methods, std::string_view method, Response& response) {
+  constexpr std::string_view kKnown[] = {"GET",     "HEAD",    "POST",  "PUT",  "DELETE",
+                                         "CONNECT", "OPTIONS", "TRACE", "PATCH"};
+  Fields fields{{"content-type", "text/plain"}};
+  if (std::find(std::begin(kKnown), std::end(kKnown), method) == std::end(kKnown)) {
+    static_cast<void>(response.Send(501, fields, "there is no such method\n"));
+  } else if (methods == nullptr) {
+    static_cast<void>(response.Send(404, fields, "there is nothing at this path\n"));
+  } else {
+    std::string allow;
+    for (const auto& [name, handler] : *methods) {
+      allow += (allow.empty() ? "" : ", ") + name;
+      if (name == "GET" && !methods->contains("HEAD")) allow += ", HEAD";
+    }
+    fields.Add("allow", allow);
+    static_cast<void>(response.Send(405, fields, "this path does not have this method\n"));
   }
-  static_cast<void>(
-      response.Send(405, {{"allow", allow}, {"content-type", "text/plain"}}, "this path does not have this method\n"));
 }
 
 }  // namespace weft::http

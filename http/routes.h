@@ -10,8 +10,8 @@
 //
 // A path that ends with a slash stands for all that begin with it; the longest that fits counts, and an exact one
 // before those. "/" fits all. GET answers HEAD, too, unless HEAD has a handler of its own. No path fits: 404; the path
-// has no such method: 405, with the field `allow`. Paths are compared as they were sent, without the query, byte by
-// byte: what is written with %xx is another path.
+// has no such method: 405, with the field `allow`; HTTP has no such method (RFC 9110, and PATCH): 501. Paths are
+// compared as they were sent, without the query, byte by byte: what is written with %xx is another path.
 //
 // Who may call: Add(): whoever makes it, before the Server has it. The call: many fibers at the same time.
 // Errors: Add() of what is there already, and of a path that does not begin with a slash, ends the process with a line.
@@ -41,6 +41,7 @@ class Routes {
   using Methods = std::map<std::string, Handler, std::less<>>;
 
   const Methods* MethodsOf(std::string_view path) const;
+  static void Refuse(const Methods* methods, std::string_view method, Response& response);
 
   std::map<std::string, Methods, std::less<>> paths_;
 };

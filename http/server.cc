@@ -90,6 +90,7 @@ Server::Counts Server::counts() const {
   const Http1Tally& tally = http1_.tally();
   return {.requests = read(tally.requests),
           .refused = read(tally.refused),
+          .too_large = read(tally.too_large),
           .header_timeouts = read(tally.header_timeouts),
           .broken_off = read(tally.broken_off),
           .http2 = http2_.counts()};

@@ -26,7 +26,8 @@
 // when the deadline of TcpServer::Stop() has passed. How it ends:
 //     it returns, and has answered          what is missing of the answer is its end: Finish() is called for it
 //     after a Read() or Write() that failed the answer is broken off, so that a part is not taken for all
-//     it returns, and has not answered      500; 400 and the like after a body that is none of HTTP
+//     it returns, and has not answered      500; in HTTP/1 after a Read() that failed 408 (its deadline has passed), or
+//                                           400 and the like
 //     it throws before it answered          500, and a line in the log
 //     it throws afterwards                  the answer is broken off, and a line in the log
 // What it did not read of the request is thrown away. A client of HTTP/1.1 that ends its side of the connection before
@@ -47,7 +48,8 @@
 //     fields      max_header_list for the request's line, for its fields, and for its trailers
 //     input       64 KiB, and twice max_header_list and 8 KiB, of which the header of a chunk may have 4 KiB
 //     output      64 KiB of a body and as much for the head; with batches 64 KiB more, of answers that wait
-// Strings and buffers that grow take up to twice that, and the old one while its bytes are copied.
+// Strings and buffers that grow take up to twice that, and the old one while its bytes are copied. Input and output of
+// 8 connections for each CPU (of 16 at most) are kept for the next ones, if they have at most 64 KiB.
 //
 // Who may call: any fiber and thread. Many fibers call the handler at the same time. Lifetime: the Server outlives the
 // TcpServers that it serves.
@@ -80,7 +82,7 @@ struct Options {
   // HTTP/1: from the first byte of a request to the end of its header; then 408. 0: no limit.
   std::chrono::milliseconds header_timeout{30'000};
   // HTTP/1: answers to requests that have come together go out together, a system call for all of them. For handlers
-  // that do not wait: one that does holds up the answers before its own.
+  // that do not wait, or call Response::Flush() before: one that waits holds up the answers before its own.
   bool batches_pipelined_answers = false;
 };
 
@@ -103,6 +105,7 @@ class Server {
     // HTTP/1.
     std::uint64_t requests = 0;         // that came to the handler
     std::uint64_t refused = 0;          // that did not
+    std::uint64_t too_large = 0;        // among them: the line (414) or the fields (431)
     std::uint64_t header_timeouts = 0;  // among them
     std::uint64_t broken_off = 0;       // answers that did not go out as a whole
     interop::Http2Server::Counts http2;

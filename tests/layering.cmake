@@ -18,7 +18,7 @@ endif()
 
 # (4) Header (a regular expression), and the files (another one) that may include it.
 set(external_headers "<hwloc" "<boost/" "<gflags/" "<glog/" "<grpc" "<openssl/" "<nghttp2/" "<elfutils/")
-set(external_wrappers "^numa/machine/topology$" "^(context/|io/asio_stream$|interop/(use_fiber$|asio/)|http/connection/http1_)" "^fiber/(runtime/runtime_flags|testing)$"
+set(external_wrappers "^numa/machine/topology$" "^(context/|io/asio_stream$|interop/(use_fiber$|asio/)|http/connection/http1_)" "^(fiber/(runtime/runtime_flags|testing)|http/admin/flags)$"
                       "^base/report/default_sink_glog$" "^interop/grpc(_|/)" "^interop/tls(_|/)" "^interop/http2(_|/)" "^observe/dump/stack_unwinder$")
 
 set(offences "")

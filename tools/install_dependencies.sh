@@ -5,11 +5,12 @@
 # Installs what Weft needs on Debian 12, as far as it is missing:
 #   tools/install_dependencies.sh [build|demo|user|test|aarch64|packages|reference|compare|servers]
 #   build    what is needed to build the library, and to build a program with it
-#   demo     also what ./demo.sh needs: Protobuf for examples/rpc and examples/proxy, and wrk, which loads the latter
+#   demo     also what ./demo.sh needs: Protobuf for examples/rpc and examples/proxy, nghttp2 for weft::http, and wrk, which
+#            loads the latter
 #   user     what ./test.sh needs without arguments: also the test library, and what the adapters for TLS and HTTP/2 need
 #   test     (default) also what all examples need (gRPC is for interop/grpc_*.h and one example only), the benchmark
-#            library, clang with its sanitizers, the checkers, and an emulator for the tests on machines with several
-#            NUMA nodes (tests/guest), which are skipped where it cannot be had
+#            library, clang with its sanitizers, the checkers, and two things whose tests are skipped where they cannot
+#            be had: an emulator of machines with several NUMA nodes (tests/guest), and a browser (the admin pages)
 #   aarch64  what tools/aarch64.sh needs of this machine
 #   packages what tools/packages.sh needs
 #   reference  what tools/reference.sh needs
@@ -20,7 +21,7 @@ set -eu
 
 build_packages="g++ cmake ninja-build ccache pkg-config libboost1.81-dev libboost-context1.81-dev libhwloc-dev libgflags-dev
   libgoogle-glog-dev libdw-dev"
-demo_packages="libboost-json1.81-dev libprotobuf-dev protobuf-compiler wrk"
+demo_packages="libboost-json1.81-dev libprotobuf-dev protobuf-compiler libnghttp2-dev zlib1g-dev wrk"
 adapter_packages="libssl-dev libnghttp2-dev zlib1g-dev"
 user_packages="git libgtest-dev $adapter_packages python3"
 debian_packages="$adapter_packages binutils dpkg-dev file git lintian"
@@ -30,6 +31,7 @@ test_packages="libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-
 cross_packages="ccache clang cmake g++-aarch64-linux-gnu lld ninja-build python3 qemu-user"
 reference_packages="doxygen python3"
 emulator_packages="qemu-system-x86 busybox-static"
+browser_packages="chromium"
 compare_packages="libgtest-dev libbenchmark-dev python3 gnuplot-nox valgrind binutils"
 peer_packages="libboost-fiber1.81-dev libtbb-dev golang-go rustc cargo librust-tokio-dev"
 server_packages="golang-go golang-google-grpc-dev nginx-light postgresql redis-server redis-tools wrk nghttp2-client curl
@@ -40,7 +42,7 @@ case "${1:-test}" in
   demo) wanted="$build_packages $demo_packages" optional="" ;;
   user) wanted="$build_packages $user_packages" optional="" ;;
   test)
-    wanted="$build_packages $demo_packages $user_packages $example_packages $test_packages $reference_packages" optional="$emulator_packages"
+    wanted="$build_packages $demo_packages $user_packages $example_packages $test_packages $reference_packages" optional="$emulator_packages $browser_packages"
     ;;
   aarch64) wanted="$cross_packages" optional="" ;;
   packages) wanted="$build_packages $debian_packages" optional="" ;;

@@ -70,7 +70,7 @@ def prepare(root, folder):
         to = folder / "input/pages" / path.replace("/", "_")
         to.parent.mkdir(parents=True, exist_ok=True)
         to.write_text(pages.page((root / path).read_text(), path, all_pages, below(path, all_pages)))
-    return sorted((root / "docs").glob("*.svg"))
+    return sorted([*(root / "docs").glob("*.svg"), *(root / "docs").glob("*.png")])
 
 
 def run_doxygen(root, folder, pictures):

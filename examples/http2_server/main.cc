@@ -1,7 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// An HTTP/2 server: a fiber for each request. In plain text for clients that know it ("prior knowledge"), or over TLS.
+// A server of HTTP/2, and of HTTP/1: a fiber for each request. In plain text, for clients of HTTP/2 that know it
+// ("prior knowledge"), or over TLS, where ALPN chooses.
 //
 //   http2_server --listen=127.0.0.1:8080 &
 //   curl --http2-prior-knowledge http://127.0.0.1:8080/
@@ -24,16 +25,19 @@
 #include <system_error>
 
 #include "weft/fiber/this_fiber.h"
-#include "weft/interop/http2_server.h"
+#include "weft/http/server.h"
 #include "weft/io/tcp_server.h"
+#include "weft/observe/metrics.h"
 
 #include "http2_server/pages.h"
+#include "serving/admin.h"
 #include "serving/counts.h"
 #include "serving/http2_counts.h"
+#include "serving/http_metrics.h"
 #include "serving/serving.h"
 
 #ifdef HTTP2_SERVER_WITH_TLS
-#include "weft/interop/http2_over_tls.h"
+#include "weft/http/over_tls.h"
 #include "weft/interop/tls_context.h"
 #include "weft/interop/tls_stream.h"
 
@@ -57,16 +61,16 @@ DEFINE_uint32(ping_after_ms, 30'000,
 namespace examples {
 namespace {
 
-using weft::interop::Http2Server;
 using weft::io::RequestHandler;
+using HttpServer = weft::http::Server;
 
 TlsRefusals tls_refusals;
 
 // None: *why says why.
-std::optional<RequestHandler> ServeTls([[maybe_unused]] Http2Server* http, std::string* why) {
+std::optional<RequestHandler> ServeTls([[maybe_unused]] HttpServer* http, std::string* why) {
 #ifdef HTTP2_SERVER_WITH_TLS
   weft::interop::TlsServerOptions options;
-  options.alpn = {"h2"};
+  options.alpn = {"h2", "http/1.1"};
   options.certificate_chain_file = FLAGS_tls_certificate;
   options.private_key_file = FLAGS_tls_key;
   if (FLAGS_tls_certificate.empty() &&
@@ -78,24 +82,32 @@ std::optional<RequestHandler> ServeTls([[maybe_unused]] Http2Server* http, std::
   const auto count_refused = [](const weft::interop::TlsStream&, std::error_code error) {
     ++(error ? tls_refusals.failed : tls_refusals.not_http2);
   };
-  return weft::interop::Http2OverTls(http, *context, {.refused = count_refused});
+  return weft::http::OverTls(http, *context, {.refused = count_refused});
 #else
   *why = "built without OpenSSL";
   return {};
 #endif
 }
 
-std::string DescribeCounts(const Serving& serving, const Http2Server& http) {
+std::string DescribeCounts(const Serving& serving, const HttpServer& http) {
   return "{\"connections\":" + ToJson(Named(serving.counts())) +
-         ",\"http2\":" + ToJson(Named(http.counts(), tls_refusals)) +
+         ",\"http1\":" + std::to_string(http.counts().requests) +
+         ",\"http2\":" + ToJson(Named(http.counts().http2, tls_refusals)) +
          ",\"fibers\":" + std::to_string(weft::GetFiberCount()) + "}";
+}
+
+std::string DescribeMetrics(const Serving& serving, const HttpServer& http) {
+  weft::MetricsText text(weft::MetricsFormat::kPrometheus);
+  text.Add(weft::Metrics());
+  AddCounts(serving, http, &text);
+  return text.Take();
 }
 
 }  // namespace
 }  // namespace examples
 
 int main(int argc, char** argv) {
-  gflags::SetUsageMessage("an HTTP/2 server on fibers");
+  gflags::SetUsageMessage("a server of HTTP/2 and HTTP/1 on fibers");
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   if (FLAGS_max_streams == 0 || FLAGS_stream_window >= 1u << 31) {
     std::cerr << "http2_server: --max_streams is at least 1, and --stream_window below 2^31\n";
@@ -107,7 +119,8 @@ int main(int argc, char** argv) {
               << '\n';
     return 2;
   }
-  weft::interop::Http2Options options;
+  weft::http::Options http_options;
+  weft::interop::Http2Options& options = http_options.limits;
   options.max_server_bodies = FLAGS_max_body_mb * kMiB;
   options.max_concurrent_streams = FLAGS_max_streams;
   options.stream_window = FLAGS_stream_window;
@@ -116,22 +129,30 @@ int main(int argc, char** argv) {
   options.write_timeout = std::chrono::milliseconds(FLAGS_write_timeout_ms);
   options.ping_after = std::chrono::milliseconds(FLAGS_ping_after_ms);
   examples::Serving serving("http2_server");
-  examples::Stats stats;
-  examples::Http2Server http([&stats](auto& request, auto& response) { examples::ServePage(stats, request, response); },
-                             options);
-  stats = [&] { return examples::DescribeCounts(serving, http); };
-  std::optional<examples::RequestHandler> handler = http.ForTcpServer();
+  std::optional<examples::HttpServer> http;
+  http.emplace(examples::MakePages([&] { return examples::DescribeCounts(serving, *http); },
+                                   [&] { return examples::DescribeMetrics(serving, *http); }),
+               http_options);
+  std::optional<examples::RequestHandler> handler = http->ForTcpServer();
   if (FLAGS_tls) {
     std::string why;
-    handler = examples::ServeTls(&http, &why);
+    handler = examples::ServeTls(&*http, &why);
     if (!handler.has_value()) {
       std::cerr << "http2_server: no TLS: " << why << '\n';
       return 2;
     }
   }
+  examples::Admin admin("http2_server", [&](weft::MetricsText* text) { examples::AddCounts(serving, *http, text); });
+  std::string why;
+  if (!admin.Listen(&why)) {
+    std::cerr << "http2_server: " << why << '\n';
+    return 1;
+  }
+  serving.SetBeside([&admin] { return admin.Start(); }, [&admin] { admin.Stop(); });
   const int status = serving.Run(*std::move(handler));
   if (status == 0) {
-    std::cout << "http2_server: http2: " << examples::ToLine(Named(http.counts(), examples::tls_refusals)) << '\n';
+    std::cout << "http2_server: http2: " << examples::ToLine(Named(http->counts().http2, examples::tls_refusals))
+              << '\n';
   }
   return status;
 }

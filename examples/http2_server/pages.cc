@@ -9,37 +9,34 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "weft/examples/serving/http_date.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/http/message.h"
 #include "weft/io/io_result.h"
 
 namespace examples {
 namespace {
 
-using weft::interop::Http2Headers;
-using weft::interop::Http2Request;
-using weft::interop::Http2Response;
+using weft::http::Fields;
+using weft::http::Request;
+using weft::http::Response;
 using weft::io::IoResult;
 
 constexpr std::uint64_t kMostBytes = 1 << 30;
 constexpr std::uint64_t kLongestSleepMs = 3'600'000;
 
-constexpr std::string_view kPlain = "text/plain";
-constexpr std::string_view kJson = "application/json";
+const Fields kPlain{{"content-type", "text/plain"}};
+const Fields kJson{{"content-type", "application/json"}};
+const Fields kMetrics{{"content-type", "text/plain; version=0.0.4; charset=utf-8"}};
 
-// What each answer has beside this field.
-Http2Headers WithDate(std::string_view name, std::string_view value) {
-  return {{name, value}, {"date", HttpDate::Now().text()}};
+// A whole answer. Of an error nobody is left to be told.
+void Send(Response& response, const Fields& fields, std::string_view body) {
+  static_cast<void>(response.Send(200, fields, body));
 }
 
-Http2Headers OfType(std::string_view type) { return WithDate("content-type", type); }
-
-// "/bytes?n=5", "n": 5. None, or no number: 0.
-std::uint64_t Argument(std::string_view path, std::string_view name) {
-  const std::size_t mark = path.find('?');
-  if (mark == std::string_view::npos) return 0;
-  std::string_view query = path.substr(mark + 1);
+// "n=5", "n": 5. None, or no number: 0.
+std::uint64_t Argument(std::string_view query, std::string_view name) {
   if (!query.starts_with(name) || query.substr(name.size(), 1) != "=") return 0;
   query.remove_prefix(name.size() + 1);
   std::uint64_t number = 0;
@@ -47,20 +44,20 @@ std::uint64_t Argument(std::string_view path, std::string_view name) {
   return number;
 }
 
-void SendBytes(std::uint64_t size, Http2Response& response) {
-  if (response.Start(200, WithDate("content-length", std::to_string(size)))) return;
+void SendBytes(std::uint64_t size, Response& response) {
+  if (response.Start(200, {{"content-length", std::to_string(size)}})) return;
   const std::string piece(std::min<std::uint64_t>(size, 16'384), 'x');
   while (size != 0) {
     const IoResult put = response.Write(piece.data(), std::min<std::uint64_t>(size, piece.size()));
     if (!put.ok()) return;
     size -= put.bytes;
   }
-  static_cast<void>(response.Finish());  // Of an error nobody is left to be told.
+  static_cast<void>(response.Finish());
 }
 
-void Echo(Http2Request& request, Http2Response& response) {
+void Echo(Request& request, Response& response) {
   const std::string_view type = request.headers().Find("content-type");
-  if (response.Start(200, OfType(type.empty() ? "application/octet-stream" : type))) return;
+  if (response.Start(200, {{"content-type", type.empty() ? "application/octet-stream" : type}})) return;
   char piece[16'384];
   for (;;) {
     const IoResult got = request.Read(piece, sizeof(piece));
@@ -71,7 +68,7 @@ void Echo(Http2Request& request, Http2Response& response) {
   static_cast<void>(response.Finish(request.trailers()));
 }
 
-void Count(Http2Request& request, Http2Response& response) {
+void Count(Request& request, Response& response) {
   std::uint64_t size = 0;
   char piece[16'384];
   for (;;) {
@@ -80,32 +77,34 @@ void Count(Http2Request& request, Http2Response& response) {
     if (got.bytes == 0) break;
     size += got.bytes;
   }
-  static_cast<void>(response.Send(200, OfType(kPlain), std::to_string(size) + '\n'));
+  Send(response, kPlain, std::to_string(size) + '\n');
 }
 
 }  // namespace
 
-void ServePage(const Stats& stats, Http2Request& request, Http2Response& response) {
-  const std::string_view path = request.path();
-  const std::string_view page = path.substr(0, path.find('?'));
-  if (page == "/") {
-    static_cast<void>(response.Send(200, OfType(kPlain), "Hello from a fiber.\n"));
-  } else if (page == "/json") {
-    static_cast<void>(response.Send(200, OfType(kJson), R"({"message":"Hello, World!"})"));
-  } else if (page == "/stats") {
-    static_cast<void>(response.Send(200, OfType(kJson), stats()));
-  } else if (page == "/bytes") {
-    SendBytes(std::min(Argument(path, "n"), kMostBytes), response);
-  } else if (page == "/echo") {
-    Echo(request, response);
-  } else if (page == "/count") {
-    Count(request, response);
-  } else if (page == "/sleep") {
-    weft::FiberSleepFor(std::chrono::milliseconds(std::min(Argument(path, "ms"), kLongestSleepMs)));
-    static_cast<void>(response.Send(200, OfType(kPlain), "Awake.\n"));
-  } else {
-    static_cast<void>(response.Send(404, OfType(kPlain), "No such page.\n"));
-  }
+weft::http::Routes MakePages(MakePage stats, MakePage metrics) {
+  weft::http::Routes routes;
+  routes.Add("GET", "/", [](Request& request, Response& response) {
+    if (request.path() == "/") return Send(response, kPlain, "Hello from a fiber.\n");
+    static_cast<void>(response.Send(404, kPlain, "No such page.\n"));
+  });
+  routes.Add("GET", "/json",
+             [](Request&, Response& response) { Send(response, kJson, R"({"message":"Hello, World!"})"); });
+  routes.Add("GET", "/bytes", [](Request& request, Response& response) {
+    SendBytes(std::min(Argument(request.query(), "n"), kMostBytes), response);
+  });
+  routes.Add("POST", "/echo", &Echo);
+  routes.Add("POST", "/count", &Count);
+  routes.Add("GET", "/sleep", [](Request& request, Response& response) {
+    const std::uint64_t ms = std::min(Argument(request.query(), "ms"), kLongestSleepMs);
+    weft::FiberSleepFor(std::chrono::milliseconds(ms));
+    Send(response, kPlain, "Awake.\n");
+  });
+  routes.Add("GET", "/stats",
+             [stats = std::move(stats)](Request&, Response& response) { Send(response, kJson, stats()); });
+  routes.Add("GET", "/metrics",
+             [metrics = std::move(metrics)](Request&, Response& response) { Send(response, kMetrics, metrics()); });
+  return routes;
 }
 
 }  // namespace examples

@@ -10,20 +10,21 @@
 //   POST /count             reads the body to its end, and answers with its size
 //   GET  /sleep?ms=1000     answers after that time, at most an hour
 //   GET  /stats             what the server has counted, as JSON
+//   GET  /metrics           the same, and what the scheduler has counted, for Prometheus
 #ifndef WEFT_EXAMPLES_HTTP2_SERVER_PAGES_H_
 #define WEFT_EXAMPLES_HTTP2_SERVER_PAGES_H_
 
 #include <functional>
 #include <string>
 
-#include "weft/interop/http2_server.h"
+#include "weft/http/routes.h"
 
 namespace examples {
 
-using Stats = std::function<std::string()>;
+// How /stats and /metrics are made.
+using MakePage = std::function<std::string()>;
 
-// A handler of Http2Server, if it is told how /stats is made.
-void ServePage(const Stats& stats, weft::interop::Http2Request& request, weft::interop::Http2Response& response);
+weft::http::Routes MakePages(MakePage stats, MakePage metrics);
 
 }  // namespace examples
 

@@ -1,65 +1,81 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Site: the paths and their answers.
+// Site: the paths and their answers, for an http::Server (weft/http/server.h).
 //
 //   GET /plaintext                        Hello, World!
 //   GET /json                             {"message":"Hello, World!"}
 //   GET /bytes?n=65536                    n bytes, at most 1048576
 //   GET /fanout?n=8&deadline_ms=50        asks n services at the same time, and answers with what has come by then
 //   GET /stats                            what the scheduler and the server have counted
+//   GET /metrics                          the same for Prometheus
 //   POST /echo                            the body
 //
-// HEAD goes where GET does. Another path is a 404, another method a 405, one that nobody knows a 501; all are JSON.
-// Any fiber; Answer() may wait, and be cancelled there, where MayWait() says so.
+// A request to /fanout has a scope (weft/sync/cancel_scope.h), and all fibers that it starts are in it. The scope ends
+// after "Request-Timeout-Ms: <milliseconds>", a header that tells how long the client will wait: then the answer is a
+// 504. It ends, too, when the client hangs up, as that of each handler does.
+//
+// Any fiber.
 #ifndef WEFT_EXAMPLES_HTTP_SERVER_SITE_H_
 #define WEFT_EXAMPLES_HTTP_SERVER_SITE_H_
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
-#include <iterator>
+#include <string>
+#include <string_view>
 
+#include "weft/http/message.h"
+#include "weft/http/routes.h"
+#include "weft/http/server.h"
 #include "weft/net/budgets.h"
+#include "weft/observe/metrics.h"
 
-#include "http_server/message.h"
 #include "serving/serving.h"
-#include "serving/sharded.h"
 
 namespace examples {
 
+struct SiteLimits {
+  std::uint64_t body_bytes = 1024 * 1024;  // 413
+  // For a body to come: 408. For a slow reader: for its answer.
+  std::chrono::milliseconds request_timeout{30'000};
+};
+
 class Site {
  public:
-  Site(const Serving* serving, const weft::io::RequestBudget* budget) : serving_(serving), budget_(budget) {}
+  // All outlive it. What exceeds the budget, of requests that wait or of bytes of bodies, is answered 503.
+  Site(const Serving* serving, weft::io::RequestBudget* budget, const SiteLimits& limits)
+      : serving_(serving), budget_(budget), limits_(limits) {}
 
-  // Whether ready answers should be sent first.
-  static bool MayWait(const Request& request);
-  // Whether it counts as a request that waits. /stats does not: it tells what the server refuses.
-  static bool IsInBudget(const Request& request);
-  // Sets all of `response`, which holds another's values.
-  void Answer(const Request& request, Response* response) const;
-  // With {"error":why} as body.
-  static void Refuse(int status, std::string_view why, Response* response);
-
-  // A request whose client has gone, or whose time was over.
-  void CountGivenUp() { given_up_.fetch_add(1, std::memory_order_relaxed); }
-  // A request that was refused with this status while it was read.
-  void CountRefused(int status);
-  // A client that has not taken its answers in time.
-  void CountTimedOutWrite() { timed_out_writes_.fetch_add(1, std::memory_order_relaxed); }
-  void CountRequests(std::uint64_t requests) { requests_.Add(requests); }
+  // Whose handlers use this object.
+  weft::http::Routes MakeRoutes();
+  // Before the first request: what has counts for /stats and /metrics.
+  void SetServer(const weft::http::Server* server) { server_ = server; }
+  // What it counts.
+  void AddMetrics(weft::MetricsText* text) const;
 
  private:
-  void AnswerStats(Response* response) const;
+  using Request = weft::http::Request;
+  using Response = weft::http::Response;
+
+  void Send(Response& response, int status, const weft::http::Fields& fields, std::string_view body);
+  void Refuse(Response& response, int status, std::string_view why);
+  void AnswerBytes(Request& request, Response& response);
+  void AnswerFanOut(Request& request, Response& response);
+  void AnswerFanOutInTime(Request& request, Response& response);
+  void AnswerEcho(Request& request, Response& response);
+  int ReadBody(Request& request, weft::io::RequestBudget::Share* share, std::string* body);
+  std::string Stats() const;
 
   const Serving* const serving_;
-  const weft::io::RequestBudget* const budget_;
-  ShardedCounter requests_;
+  weft::io::RequestBudget* const budget_;
+  const SiteLimits limits_;
+  const weft::http::Server* server_ = nullptr;
   // relaxed; statistics.
-  std::atomic<std::uint64_t> given_up_{0};
-  std::atomic<std::uint64_t> timed_out_writes_{0};
-  // By the limits that clients meet (http_connection.h): time, body, line, fields.
-  static constexpr int kCountedStatus[] = {408, 413, 414, 431};
-  std::atomic<std::uint64_t> refused_[std::size(kCountedStatus)]{};  // with the status at the same index
+  std::atomic<std::uint64_t> given_up_{0};          // the client had gone, or the time was over
+  std::atomic<std::uint64_t> timed_out_writes_{0};  // the client has not taken its answer in time
+  std::atomic<std::uint64_t> too_slow_{0};          // bodies: 408
+  std::atomic<std::uint64_t> too_large_{0};         // bodies: 413
 };
 
 }  // namespace examples

@@ -8,25 +8,21 @@
 //   GET /search?q=fibers   asks both shards at the same time, each at the backend with the fewest calls; another one
 //                          stands in for a slow or dead one (hedged_search.h). The hits of both, best first, as JSON.
 //   GET /stats             what the proxy and the scheduler have counted, as JSON
+//   GET /metrics           what the scheduler has counted, for Prometheus
 //
 // A search has a scope (weft/sync/cancel_scope.h), which ends after --deadline_ms, or earlier: "Request-Timeout-Ms:
 // <milliseconds>" tells how long the client will wait. The backends are told what is left of it. The scope ends, too,
-// when the client hangs up (as http_server/http_connection.h says), and at the end of --drain_ms; then the calls to the
-// backends are cancelled, and these give up their part.
+// when the client hangs up (weft/http/server.h), and at the end of --drain_ms; then the calls to the backends are
+// cancelled, and these give up their part.
 //
-// Each connection has a fiber, which reads one request after the other with Boost.Beast; each request starts one more
-// fiber, for the other shard, and one for each call to a backend. Prints "listening on <address>", and runs until
-// SIGTERM or SIGINT or for --duration seconds; then it answers the requests that it has.
+// Each request has a fiber, and starts one more, for the other shard, and one for each call to a backend. Prints
+// "listening on <address>", and runs until SIGTERM or SIGINT or for --duration seconds; then it answers the requests
+// that it has. --admin=127.0.0.1:0 serves the admin pages (serving/admin.h).
 
 #include <gflags/gflags.h>
 
 #include <algorithm>
 #include <atomic>
-#include <boost/beast/core/flat_buffer.hpp>
-#include <boost/beast/http/empty_body.hpp>
-#include <boost/beast/http/read.hpp>
-#include <boost/beast/http/string_body.hpp>
-#include <boost/beast/http/write.hpp>
 #include <boost/json/array.hpp>
 #include <boost/json/object.hpp>
 #include <boost/json/serialize.hpp>
@@ -45,17 +41,18 @@
 #include "weft/examples/proxy/hedged_search.h"
 #include "weft/examples/rpc/rpc_channel.h"
 #include "weft/examples/rpc/scheduler_report.h"
+#include "weft/examples/serving/admin.h"
 #include "weft/examples/serving/open_listener.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/runtime.h"
-#include "weft/io/asio_stream.h"
-#include "weft/io/cancel_on_hangup.h"
+#include "weft/http/server.h"
 #include "weft/io/run_until_signal.h"
 #include "weft/io/socket_address.h"
-#include "weft/io/tcp_connection.h"
 #include "weft/io/tcp_listener.h"
 #include "weft/io/tcp_server.h"
+#include "weft/observe/metrics.h"
 #include "weft/sync/cancel_scope.h"
+#include "weft/sync/fiber_cancelled.h"
 
 #include "examples/proxy/search.pb.h"
 
@@ -77,13 +74,10 @@ DEFINE_int32(drain_ms, 5000, "How long requests may take at the end");
 namespace weft::proxy {
 namespace {
 
-namespace beast = boost::beast;
-namespace http = beast::http;
 namespace json = boost::json;
 
 constexpr std::uint32_t kShards = 2;
 constexpr std::chrono::seconds kIdleTime{60};  // that a connection may be open without a request
-constexpr std::uint32_t kMaxHeader = 16 << 10;
 
 std::chrono::microseconds Milliseconds(double ms) {
   return std::chrono::microseconds(static_cast<std::int64_t>(ms * 1000));
@@ -123,31 +117,13 @@ class Proxy {
  public:
   explicit Proxy(std::vector<rpc::Channel*> backends) : search_(std::move(backends), SearchOptions()) {}
 
-  // One connection.
-  void Serve(io::TcpConnection& connection) {
-    io::TcpStream& tcp = connection.stream();
-    io::AsioStream stream(&tcp);
-    beast::flat_buffer buffer;
-    for (;;) {
-      http::request_parser<http::empty_body> parser;
-      parser.header_limit(kMaxHeader);
-      if (buffer.size() == 0 && !AwaitRequest(connection, &buffer)) return;
-      stream.expires_after(kIdleTime);
-      beast::error_code error;
-      http::read(stream, buffer, parser, error);
-      if (error && (error == http::error::end_of_stream || error.category() != http::make_error_code({}).category())) {
-        return;  // The peer has finished, or is gone.
-      }
-      // A malformed request gets an answer, and the connection ends: the start of the next one is unknown.
-      http::response<http::string_body> response =
-          error ? Failure(http::status::bad_request, error.message()) : Answer(parser.get(), tcp);
-      if (response.result() == kNobodyWaits) return;
-      response.version(error ? 11 : parser.get().version());
-      response.keep_alive(!error && parser.get().keep_alive() && !connection.draining());
-      response.prepare_payload();
-      http::write(stream, response, error);
-      if (error || !response.keep_alive()) return;
-    }
+  // A handler of http::Server.
+  void Serve(http::Request& request, http::Response& response) {
+    if (request.path() == "/metrics") return SendMetrics(response);
+    const Answer answer = AnswerTo(request);
+    const http::Fields fields{{"content-type", "application/json"}};
+    // Of an error nobody is left to be told.
+    static_cast<void>(response.Send(answer.status, fields, json::serialize(answer.body) + "\n"));
   }
 
   void Print(std::ostream& out) const {
@@ -172,56 +148,50 @@ class Proxy {
     return options;
   }
 
-  using Request = http::request<http::empty_body>;
-  using Response = http::response<http::string_body>;
+  struct Answer {
+    int status = 0;
+    json::object body;
+  };
+  static Answer Failure(int status, const std::string& text) { return {status, {{"error", text}}}; }
 
-  // Reads the first bytes of a request. False: the connection ends; in a drain because none has come.
-  static bool AwaitRequest(io::TcpConnection& connection, beast::flat_buffer* buffer) {
-    constexpr std::size_t kRoom = 1024;
-    const auto space = buffer->prepare(kRoom);
-    const io::IoResult got = connection.ReadRequest(space.data(), space.size(), kIdleTime);
-    buffer->commit(got.bytes);
-    return got.bytes != 0;
+  static void SendMetrics(http::Response& response) {
+    MetricsText text(MetricsFormat::kPrometheus);
+    text.Add(Metrics());
+    const std::string_view type = text.content_type();
+    static_cast<void>(response.Send(200, {{"content-type", type}}, text.Take()));
   }
 
-  // Instead of an answer.
-  static constexpr auto kNobodyWaits = http::status::unknown;
-
-  Response Answer(const Request& request, io::TcpStream& tcp) {
-    const std::string_view target(request.target().data(), request.target().size());
-    const std::string_view path = target.substr(0, target.find('?'));
-    if (request.method() != http::verb::get) return Failure(http::status::method_not_allowed, "only GET is served");
-    if (path == "/search") {
-      return SearchInScope(request, target.substr(std::min(target.size(), path.size() + 1)), tcp);
-    }
-    if (path == "/stats") return Json(http::status::ok, Stats());
-    return Failure(http::status::not_found, "there are /search?q=... and /stats");
+  Answer AnswerTo(http::Request& request) {
+    if (request.method() != "GET") return Failure(405, "only GET is served");
+    if (request.path() == "/search") return SearchInScope(request);
+    if (request.path() == "/stats") return {200, Stats()};
+    return Failure(404, "there are /search?q=... and /stats");
   }
 
-  Response SearchInScope(const Request& request, std::string_view parameters, io::TcpStream& tcp) {
+  Answer SearchInScope(http::Request& request) {
     std::chrono::microseconds time = Milliseconds(FLAGS_deadline_ms);
-    if (const auto field = request.find("Request-Timeout-Ms"); field != request.end()) {
+    if (const std::string_view field = request.headers().Find("request-timeout-ms"); !field.empty()) {
       std::uint32_t ms = 0;
-      const char* const end = field->value().data() + field->value().size();
-      const auto [parsed, error] = std::from_chars(field->value().data(), end, ms);
-      if (error != std::errc() || parsed != end) {
-        return Failure(http::status::bad_request, "Request-Timeout-Ms: expected a number");
-      }
+      const char* const end = field.data() + field.size();
+      const auto [parsed, error] = std::from_chars(field.data(), end, ms);
+      if (error != std::errc() || parsed != end) return Failure(400, "Request-Timeout-Ms: expected a number");
       time = std::min<std::chrono::microseconds>(time, std::chrono::milliseconds(ms));
     }
-    Response response;
+    Answer answer;
     CancelScope scope(time);
-    const io::CancelOnHangup watch(tcp, &scope, request.keep_alive() ? io::Hangup::kEnd : io::Hangup::kReset);
-    if (scope.Run([&] { response = Search(parameters); })) return response;
+    try {
+      if (scope.Run([&] { answer = Search(request.query()); })) return answer;
+    } catch (const FiberCancelled&) {  // The client has gone.
+      given_up_.fetch_add(1, std::memory_order_relaxed);
+      throw;
+    }
     given_up_.fetch_add(1, std::memory_order_relaxed);
-    if (!watch.hung_up()) return Failure(http::status::gateway_timeout, "no answer within the time");
-    response.result(kNobodyWaits);
-    return response;
+    return Failure(504, "no answer within the time");
   }
 
-  Response Search(std::string_view parameters) {
+  Answer Search(std::string_view parameters) {
     const auto query = Parameter(parameters, "q");
-    if (!query) return Failure(http::status::bad_request, "expected /search?q=<what to search for>");
+    if (!query) return Failure(400, "expected /search?q=<what to search for>");
     searches_.fetch_add(1, std::memory_order_relaxed);
     HedgedSearch::Result results[kShards];
     const auto ask = [&](std::uint32_t shard) {
@@ -240,7 +210,7 @@ class Proxy {
       if (result.code != rpc::OK) {
         failed_.fetch_add(1, std::memory_order_relaxed);
         const bool late = result.code == rpc::DEADLINE_EXCEEDED;
-        return Failure(late ? http::status::gateway_timeout : http::status::bad_gateway, result.text);
+        return Failure(late ? 504 : 502, result.text);
       }
       for (const SearchAnswer::Hit& hit : result.answer.hits()) hits.push_back(&hit);
     }
@@ -251,7 +221,7 @@ class Proxy {
     for (const SearchAnswer::Hit* hit : hits) {
       list.push_back(json::object{{"id", hit->id()}, {"score", hit->score()}, {"title", hit->title()}});
     }
-    return Json(http::status::ok, {{"query", *query}, {"hits", std::move(list)}});
+    return {200, {{"query", *query}, {"hits", std::move(list)}}};
   }
 
   static const char* NameOf(io::CircuitBreaker::State state) {
@@ -308,15 +278,6 @@ class Proxy {
             {"groups", std::move(groups)}};
   }
 
-  static Response Json(http::status status, const json::object& object) {
-    Response response;
-    response.result(status);
-    response.set(http::field::content_type, "application/json");
-    response.body() = json::serialize(object) + "\n";
-    return response;
-  }
-  static Response Failure(http::status status, const std::string& text) { return Json(status, {{"error", text}}); }
-
   HedgedSearch search_;
   std::atomic<std::uint64_t> searches_{0};
   std::atomic<std::uint64_t> failed_{0};
@@ -330,10 +291,17 @@ bool StartAll(const std::vector<std::unique_ptr<rpc::Channel>>& channels, io::Tc
   return false;
 }
 
-int Run(io::TcpListener listener, const std::vector<io::SocketAddress>& backends) {
+http::Options HttpOptions() {
+  http::Options options;
+  options.limits.idle_timeout = options.limits.settings_timeout = options.header_timeout = kIdleTime;
+  return options;
+}
+
+int Run(io::TcpListener listener, const std::vector<io::SocketAddress>& backends, examples::Admin& admin) {
   std::vector<std::unique_ptr<rpc::Channel>> channels;
   std::vector<rpc::Channel*> replicas;
   std::optional<Proxy> proxy;
+  http::Server http([&proxy](auto& request, auto& response) { proxy->Serve(request, response); }, HttpOptions());
   std::optional<io::TcpServer> server;
   const auto start = [&] {
     StartRuntime();
@@ -344,15 +312,16 @@ int Run(io::TcpListener listener, const std::vector<io::SocketAddress>& backends
       replicas.push_back(channels.emplace_back(std::make_unique<rpc::Channel>(backend, options)).get());
     }
     proxy.emplace(std::move(replicas));
-    server.emplace(std::move(listener), [&proxy](io::TcpConnection& connection) { proxy->Serve(connection); });
+    server.emplace(std::move(listener), http.ForTcpServer());
     if (!StartAll(channels, &*server)) return false;
     std::cout << "listening on " << server->local_address().ToString() << std::endl;
-    return true;
+    return admin.Start();
   };
   const Deadline end = FLAGS_duration > 0 ? Deadline(std::chrono::duration<double>(FLAGS_duration)) : Deadline();
   const bool started = io::RunUntilSignal(start, end) >= 0;
   if (started) {
     server->Stop(std::chrono::milliseconds(FLAGS_drain_ms));
+    admin.Stop();
     proxy->Print(std::cout);
     rpc::PrintSchedulerReport(std::cout);
   }
@@ -392,5 +361,10 @@ int main(int argc, char** argv) {
     std::cerr << why << "\n";
     return status;
   }
-  return weft::proxy::Run(std::move(listener), backends);
+  examples::Admin admin("rpc_proxy");
+  if (!admin.Listen(&why)) {
+    std::cerr << why << "\n";
+    return 1;
+  }
+  return weft::proxy::Run(std::move(listener), backends, admin);
 }

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The middle tier of a search under load:  examples/proxy/run.sh [folder of the programs] [seconds]
+# The same until Ctrl-C, with admin pages:  examples/proxy/run.sh [folder of the programs] --admin=127.0.0.1:0
 #
 # Starts two backends and the proxy on loopback, loads the proxy with wrk, which checks each answer (search.lua), and
 # stops them. Prints throughput, latency and what the schedulers have counted. Exit status 0: every answer was right and
@@ -10,6 +11,8 @@
 set -euo pipefail
 programs=$(cd "${1:-build/release/bin}" && pwd)
 seconds=${2:-5}
+admin=""
+case $seconds in --admin=*) admin=$seconds seconds="" ;; esac
 cd "$(dirname "$0")/../.."
 
 command -v wrk >/dev/null || { echo "wrk is not there (Debian: wrk)" >&2; exit 1; }
@@ -50,7 +53,26 @@ start backend1 rpc_backend --flagfile=conf/default.flags --listen=127.0.0.1:0 --
 backends=$address
 start backend2 rpc_backend --flagfile=conf/default.flags --listen=127.0.0.1:0 --delays_us="$delays"
 backends=$backends,$address
-start proxy rpc_proxy --flagfile=conf/default.flags --listen=127.0.0.1:0 --backends="$backends" --deadline_ms=2000 --hedge_ms=3
+start proxy rpc_proxy --flagfile=conf/default.flags --listen=127.0.0.1:0 --backends="$backends" --deadline_ms=2000 --hedge_ms=3 ${admin:+"$admin"}
+
+if [ -n "$admin" ]; then
+  pages=""
+  for _ in {1..200}; do  # The line comes right behind that of the address.
+    pages=$(sed -n 's/.*: admin pages at //p' "$output/proxy")
+    [ -z "$pages" ] || break
+    sleep 0.05
+  done
+  printf 'searches: http://%s/search?q=fibers\nadmin pages: %s\nCtrl-C ends it.\n' "$address" "$pages"
+  trap 'exit 0' INT TERM
+  # A light load, for something to see.
+  while kill -0 "${processes[2]}" 2>/dev/null; do
+    wrk --threads 1 --connections 4 --duration 60 --script examples/proxy/search.lua "http://$address" >/dev/null 2>&1 &
+    processes[3]=$!
+    wait "${processes[3]}" || break
+  done
+  cat "$output/proxy" >&2
+  exit 1
+fi
 
 timeout $((seconds + 30)) wrk --threads 1 --connections 50 --duration "$seconds" --timeout 5 \
   --script examples/proxy/search.lua "http://$address" >"$output/wrk" 2>&1

@@ -11,8 +11,9 @@
 #include <span>
 #include <string>
 
+#include "weft/base/memory/object_pool.h"
+
 #include "resp_server/resp_parser.h"
-#include "serving/sharded.h"
 
 namespace examples::resp {
 
@@ -64,7 +65,7 @@ class WorkspacePool {
 
  private:
   const RespParser::Limits limits_;
-  ObjectPool<Workspace> free_;
+  weft::base::ObjectPool<Workspace> free_;
 };
 
 }  // namespace examples::resp

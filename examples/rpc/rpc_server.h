@@ -51,10 +51,10 @@
 
 #include "weft/base/deadline.h"
 #include "weft/base/memory/intrusive_list.h"
+#include "weft/base/memory/object_pool.h"
 #include "weft/examples/rpc/batch_writer.h"
 #include "weft/examples/rpc/frame.h"
 #include "weft/examples/rpc/heartbeat.h"
-#include "weft/examples/serving/sharded.h"
 #include "weft/fiber/periodic_task.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
@@ -196,7 +196,7 @@ class Server {
 
   std::atomic<std::size_t> in_flight_{0};
   std::atomic<std::size_t> half_frames_{0};  // between BeginFrame() and EndFrame()
-  examples::ObjectPool<FrameReader> readers_;
+  base::ObjectPool<FrameReader> readers_;
   io::RequestBudget memory_;
   std::atomic<bool> draining_{false};
   std::atomic<bool> cut_{false};  // written under mutex_

@@ -67,7 +67,7 @@ int Serving::RunAny(Handler handler, Options options) {
     server_ = &server.emplace(std::move(listener), std::move(handler), std::move(options));
     if (!server->Start() || !trim.emplace().Start()) return false;
     std::cout << name_ << ": listening on " << server->local_address().ToString() << std::endl;
-    return true;
+    return !start_beside_ || start_beside_();
   };
   const std::chrono::duration<double> duration(FLAGS_duration);
   const bool started = weft::io::RunUntilSignal(start, FLAGS_duration > 0 ? Deadline(duration) : Deadline()) >= 0;
@@ -76,6 +76,7 @@ int Serving::RunAny(Handler handler, Options options) {
     server->Stop(std::chrono::duration<double>(FLAGS_drain));
     std::cout << name_ << ": connections: " << ToLine(Named(server->counts())) << std::endl;
   }
+  if (stop_beside_) stop_beside_();
   trim.reset();
   server.reset();
   weft::TerminateRuntime();

@@ -24,7 +24,9 @@
 #define WEFT_EXAMPLES_SERVING_SERVING_H_
 
 #include <atomic>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "weft/io/tcp_liveness.h"
 #include "weft/io/tcp_server.h"
@@ -40,6 +42,13 @@ class Serving {
 
   // Before Run(): how TCP asks silent clients whether they are there. By default it does not. Unix sockets need none.
   void SetKeepAlive(const weft::io::TcpKeepAlive& keep_alive) { keep_alive_ = keep_alive; }
+
+  // Before Run(): what serves beside it. `start` is called in the runtime, when the server listens; false ends Run()
+  // with status 1. `stop` is called after the server's drain.
+  void SetBeside(std::function<bool()> start, std::function<void()> stop) {
+    start_beside_ = std::move(start);
+    stop_beside_ = std::move(stop);
+  }
 
   // A plain thread, once. The handler is called in a fiber for each connection, or for each request. What a drain does
   // to the three kinds of handlers: weft/io/tcp_server.h. Of the options only those that no flag sets count.
@@ -59,6 +68,8 @@ class Serving {
 
   const std::string name_;
   weft::io::TcpKeepAlive keep_alive_{.enabled = false};
+  std::function<bool()> start_beside_;
+  std::function<void()> stop_beside_;
   std::atomic<bool> stopping_{false};
   const weft::io::TcpServer* server_ = nullptr;  // set before the first handler is started
 };

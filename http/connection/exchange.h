@@ -36,6 +36,7 @@ class Exchange {
   virtual std::error_code Start(int status, const interop::Http2Headers& headers) = 0;
   virtual io::IoResult Write(std::string_view bytes, Deadline deadline) = 0;
   virtual io::IoResult Write(const NoncontiguousBuffer& body, Deadline deadline) = 0;
+  virtual std::error_code Flush(Deadline deadline) = 0;
   virtual std::error_code Finish(const interop::Http2Headers& trailers) = 0;
   virtual std::error_code Send(int status, const interop::Http2Headers& headers, std::string_view body,
                                Deadline deadline) = 0;

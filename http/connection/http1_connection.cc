@@ -8,12 +8,13 @@
 #include <algorithm>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <exception>
+#include <memory>
 #include <optional>
 #include <system_error>
 
 #include "weft/base/report/log.h"
+#include "weft/http/connection/http1_output.h"
 #include "weft/http/connection/http1_parser.h"
-#include "weft/http/connection/http1_writer.h"
 #include "weft/interop/http2_error.h"
 #include "weft/io/cancel_on_hangup.h"
 #include "weft/sync/cancel_scope.h"
@@ -27,7 +28,7 @@ using Step = Http1Parser::Step;
 
 // The least size of a read: about two of a browser's requests.
 constexpr std::size_t kLeastRead = 1024;
-// So much is read of a body, or of a pipeline; and so much of an answer is put together for a write.
+// So much is read of a body, or of a pipeline.
 constexpr std::size_t kLargeRead = 64 * 1024;
 // How much of a client that is to read our last answer is read and thrown away, and for how long.
 constexpr std::size_t kDiscardedBytes = 4 * 1024 * 1024;
@@ -38,9 +39,29 @@ void CountOne(std::atomic<std::uint64_t>& count) { count.fetch_add(1, std::memor
 
 }  // namespace
 
+// The buffers of a connection that is served.
+struct Http1Server::Workspace {
+  void Clear() {
+    input.clear();
+    writer.Clear();
+  }
+  std::size_t LargestBuffer() const { return std::max(input.capacity(), writer.capacity()); }
+
+  boost::beast::flat_buffer input;
+  Http1Request request;
+  Http1Writer writer;
+};
+
 class Http1Server::Connection final : private Exchange {
  public:
-  Connection(Http1Server* server, const Stream& stream) : server_(server), limits_(server->limits_), stream_(stream) {}
+  Connection(Http1Server* server, const Stream& stream, Workspace* workspace)
+      : server_(server),
+        limits_(server->limits_),
+        stream_(stream),
+        input_(workspace->input),
+        writer_(workspace->writer),
+        output_(stream.transport, stream.reads_ahead ? nullptr : &stream.connection->stream(), &writer_),
+        request_(workspace->request) {}
 
   Served Run(std::string* preface) {
     for (;;) {
@@ -68,14 +89,15 @@ class Http1Server::Connection final : private Exchange {
   const Fields& headers() const override { return request_.fields; }
   const Fields& trailers() const override { return request_.trailers; }
   bool draining() const noexcept override { return stream_.connection->draining(); }
-  bool started() const noexcept override { return output_.started(); }
+  bool started() const noexcept override { return writer_.started(); }
   IoResult Read(void* data, std::size_t size, Deadline deadline) override;
   std::error_code Start(int status, const Fields& headers) override;
   IoResult Write(std::string_view bytes, Deadline deadline) override;
   IoResult Write(const NoncontiguousBuffer& body, Deadline deadline) override;
+  std::error_code Flush(Deadline deadline) override { return output_.Flush(Limit(deadline)); }
   std::error_code Finish(const Fields& trailers) override;
   std::error_code Send(int status, const Fields& headers, std::string_view body, Deadline deadline) override;
-  void Reset() override { output_.Break(); }
+  void Reset() override { writer_.Break(); }
 
   // --- The connection's own ---
   Next NextRequest(std::string* preface);
@@ -88,6 +110,7 @@ class Http1Server::Connection final : private Exchange {
   bool Answer();
   Handled CallHandler();
   void EndAnswer(Handled how);
+  int StatusOfNoAnswer() const;
   bool DropRestOfBody();
   bool EndTurn();
   void Refuse(int status, std::string_view why);
@@ -96,8 +119,7 @@ class Http1Server::Connection final : private Exchange {
 
   bool SaysLast() const;
   std::error_code FlushUnlessBatched(Deadline deadline);
-  std::error_code Flush(Deadline deadline);
-  bool FlushNow() { return !Flush(Limit({})); }
+  bool FlushNow() { return writer_.pending().empty() || !Flush({}); }
   std::error_code ReadMore(Deadline deadline);
   void PutContinueIfAwaited();
   std::size_t ReadSize() const;
@@ -114,19 +136,20 @@ class Http1Server::Connection final : private Exchange {
   const Http1Limits& limits_;
   const Stream& stream_;
 
-  boost::beast::flat_buffer input_;
+  boost::beast::flat_buffer& input_;
   bool last_was_full_ = false;  // so that there may be more
-  Http1Writer output_;
+  Http1Writer& writer_;
+  Http1Output output_;
 
   // Of the request that is read or answered.
-  Http1Request request_;
+  Http1Request& request_;
   std::optional<Http1Parser> parser_;
   Deadline header_until_;
   Line line_;
   // Of its answer.
   bool continued_ = false;
   bool read_failed_ = false;
-  bool write_failed_ = false;
+  bool read_timed_out_ = false;
 };
 
 // --- Reading ---
@@ -153,7 +176,9 @@ std::error_code Http1Server::Connection::ReadMore(Deadline deadline) {
 // kRequest: some bytes have come.
 Http1Server::Connection::Next Http1Server::Connection::ReadFirst() {
   const auto space = input_.prepare(ReadSize());
-  const IoResult got = stream_.transport.Read(space.data(), space.size(), HeaderLimit(), /*request=*/true);
+  // In plain text it does not wait.
+  const Deadline until = stream_.reads_ahead ? HeaderLimit() : Deadline();
+  const IoResult got = stream_.transport.Read(space.data(), space.size(), until, /*request=*/true);
   input_.commit(got.bytes);
   last_was_full_ = got.bytes == space.size();
   if (got.bytes != 0) return Next::kRequest;
@@ -170,7 +195,7 @@ void Http1Server::Connection::BeginRequest() {
   request_.fields.clear();
   request_.trailers.clear();
   parser_.emplace(limits_.max_header, &request_);
-  header_until_ = HeaderLimit();
+  header_until_ = Deadline();  // Of one that is there as a whole nobody needs it.
 }
 
 // *may_be: it may become one.
@@ -223,6 +248,7 @@ Http1Server::Connection::Next Http1Server::Connection::RestOfHeader() {
 // False: the connection ends.
 bool Http1Server::Connection::MoreOfHeader() {
   if (!FlushNow()) return false;
+  if (header_until_.is_none()) header_until_ = HeaderLimit();
   const std::error_code error = ReadMore(header_until_);
   if (error == std::errc::timed_out) {
     CountOne(server_->tally_.header_timeouts);
@@ -236,12 +262,12 @@ bool Http1Server::Connection::MoreOfHeader() {
 void Http1Server::Connection::PutContinueIfAwaited() {
   if (!parser_->expects_continue() || continued_) return;
   continued_ = true;
-  output_.PutContinue();
+  writer_.PutContinue();
 }
 
 IoResult Http1Server::Connection::Read(void* data, std::size_t size, Deadline deadline) {
   if (size == 0 || parser_->has_ended()) return {};
-  if (!output_.started()) PutContinueIfAwaited();
+  if (!writer_.started()) PutContinueIfAwaited();
   if (parser_->expects_continue() && !continued_) return {0, Http2Errc::kWrongOrder};
   const Deadline until = Limit(deadline);
   for (;;) {
@@ -257,6 +283,7 @@ IoResult Http1Server::Connection::Read(void* data, std::size_t size, Deadline de
         if (!error) error = ReadMore(until);
         if (error) {
           read_failed_ = true;
+          read_timed_out_ = error == std::errc::timed_out;
           return {0, error};
         }
         break;
@@ -266,20 +293,6 @@ IoResult Http1Server::Connection::Read(void* data, std::size_t size, Deadline de
 
 // --- Writing ---
 
-std::error_code Http1Server::Connection::Flush(Deadline deadline) {
-  if (write_failed_) return std::make_error_code(std::errc::broken_pipe);
-  while (!output_.pending().empty()) {
-    const std::string_view bytes = output_.pending();
-    const IoResult put = stream_.transport.Write(bytes.data(), bytes.size(), deadline);
-    output_.Sent(put.bytes);
-    if (!put.ok()) {
-      write_failed_ = true;
-      return put.error;
-    }
-  }
-  return {};
-}
-
 // The answer that begins is the connection's last.
 bool Http1Server::Connection::SaysLast() const {
   // A client that was not asked for its body may send it or not.
@@ -288,53 +301,49 @@ bool Http1Server::Connection::SaysLast() const {
 }
 
 std::error_code Http1Server::Connection::Start(int status, const Fields& headers) {
-  if (status < 300 && !output_.started()) PutContinueIfAwaited();  // It goes on to read, or would send all at once.
-  return output_.Start(status, headers, std::nullopt, SaysLast());
+  if (status < 300 && !writer_.started()) PutContinueIfAwaited();  // It goes on to read, or would send all at once.
+  return writer_.Start(status, headers, std::nullopt, SaysLast());
 }
 
 IoResult Http1Server::Connection::Write(std::string_view bytes, Deadline deadline) {
-  IoResult result;
-  if (write_failed_) return {0, std::make_error_code(std::errc::broken_pipe)};
   const Deadline until = Limit(deadline);
-  do {
-    const std::string_view piece = bytes.substr(result.bytes, kLargeRead);
-    result.error = output_.Put(piece);
-    if (result.ok()) {
-      result.bytes += piece.size();
-      result.error = Flush(until);
-    }
-  } while (result.ok() && result.bytes < bytes.size());
+  IoResult result = output_.PutPiece(bytes, until);
+  if (result.ok()) result.error = Flush(until);
   return result;
 }
 
 IoResult Http1Server::Connection::Write(const NoncontiguousBuffer& body, Deadline deadline) {
-  IoResult result;
   const Deadline until = Limit(deadline);
   if (body.Empty()) return Write(std::string_view(), until);
+  IoResult result;
   for (const std::string_view block : body) {
-    const IoResult put = Write(block, until);
+    const IoResult put = output_.PutPiece(block, until);
     result.bytes += put.bytes;
     result.error = put.error;
-    if (!put.ok()) break;
+    if (!put.ok()) return result;
   }
+  result.error = Flush(until);
   return result;
 }
 
 std::error_code Http1Server::Connection::Finish(const Fields& trailers) {
-  if (const std::error_code error = output_.End(trailers)) return error;
+  if (output_.failed()) return std::make_error_code(std::errc::broken_pipe);
+  if (const std::error_code error = writer_.End(trailers)) return error;
   return FlushUnlessBatched(Limit({}));
 }
 
 std::error_code Http1Server::Connection::Send(int status, const Fields& headers, std::string_view body,
                                               Deadline deadline) {
-  if (const std::error_code error = output_.Start(status, headers, body.size(), SaysLast())) return error;
-  std::error_code error = body.size() > kLargeRead ? Write(body, deadline).error : output_.Put(body);
-  if (!error) error = output_.End({});
-  return error ? error : FlushUnlessBatched(Limit(deadline));
+  if (const std::error_code error = writer_.Start(status, headers, body.size(), SaysLast())) return error;
+  const Deadline until = Limit(deadline);
+  std::error_code error = output_.PutPiece(body, until).error;
+  if (!error) error = writer_.End({});
+  return error ? error : FlushUnlessBatched(until);
 }
 
 std::error_code Http1Server::Connection::FlushUnlessBatched(Deadline deadline) {
-  const bool waits = limits_.batches_answers && input_.size() != 0 && output_.pending().size() < kLargeRead;
+  const bool waits =
+      limits_.batches_answers && input_.size() != 0 && writer_.pending().size() < Http1Output::kLargeWrite;
   return waits ? std::error_code() : Flush(deadline);
 }
 
@@ -347,24 +356,25 @@ bool Http1Server::Connection::Answer() {
            .authority = request_.authority,
            .scheme = stream_.scheme,
            .version = request_.version};
-  output_.Begin(request_.method == "HEAD", request_.version);
-  continued_ = read_failed_ = write_failed_ = false;
+  writer_.Begin(request_.method == "HEAD", request_.version);
+  continued_ = read_failed_ = read_timed_out_ = false;
+  output_.BeginAnswer();
   CountOne(server_->tally_.requests);
   const Handled how = CallHandler();
   EndAnswer(how);
-  if (output_.broken()) {
+  if (writer_.broken()) {
     CountOne(server_->tally_.broken_off);
-    output_.Drop();
+    writer_.Drop();
     static_cast<void>(FlushNow());  // The answers before it.
     // Its regular end would say that the body is the whole.
-    if (output_.ends_with_connection()) stream_.connection->stream().Reset();
+    if (writer_.ends_with_connection()) stream_.connection->stream().Reset();
     return false;
   }
   if (how == Handled::kGone) {
     static_cast<void>(FlushNow());
     return false;
   }
-  if (output_.is_last() || read_failed_ || !DropRestOfBody()) {  // HC2
+  if (writer_.is_last() || read_failed_ || !DropRestOfBody()) {  // HC2
     if (FlushNow()) Leave();
     return false;
   }
@@ -389,17 +399,23 @@ Http1Server::Connection::Handled Http1Server::Connection::CallHandler() {
   return Handled::kThrew;
 }
 
+// What is wrong with a body that the handler has tried to read, or with the handler.
+int Http1Server::Connection::StatusOfNoAnswer() const {
+  if (parser_->status() != 0) return parser_->status();
+  if (read_timed_out_) return 408;
+  return read_failed_ ? 400 : 500;
+}
+
 // Afterwards it has ended, or is broken.
 void Http1Server::Connection::EndAnswer(Handled how) {
-  if (how == Handled::kReturned && !output_.started()) {
-    // What is wrong with a body that the handler has tried to read, or with the handler.
-    if (Send(parser_->status() != 0 ? parser_->status() : 500, {}, {}, {})) output_.Break();
-  } else if (how == Handled::kThrew && !output_.started()) {
-    if (Send(500, {}, {}, {})) output_.Break();
-  } else if (how == Handled::kReturned && !output_.ended() && !read_failed_ && !write_failed_) {
-    if (Finish({})) output_.Break();
+  if (how == Handled::kReturned && !writer_.started()) {
+    if (Send(StatusOfNoAnswer(), {}, {}, {})) writer_.Break();
+  } else if (how == Handled::kThrew && !writer_.started()) {
+    if (Send(500, {}, {}, {})) writer_.Break();
+  } else if (how == Handled::kReturned && !writer_.ended() && !read_failed_ && !output_.failed()) {
+    if (Finish({})) writer_.Break();
   }
-  if (write_failed_ || !output_.ended()) output_.Break();
+  if (output_.failed() || !writer_.ended()) writer_.Break();
 }
 
 // False: it does not end soon.
@@ -427,11 +443,12 @@ bool Http1Server::Connection::EndTurn() {
 
 void Http1Server::Connection::Refuse(int status, std::string_view why) {
   CountOne(server_->tally_.refused);
+  if (status == 414 || status == 431) CountOne(server_->tally_.too_large);
   std::string body(why);
   body += '\n';
-  output_.Begin(request_.method == "HEAD", request_.version);
-  const bool put = !output_.Start(status, {{"content-type", "text/plain"}}, body.size(), /*is_last=*/true) &&
-                   !output_.Put(body) && !output_.End({});
+  writer_.Begin(request_.method == "HEAD", request_.version);
+  const bool put = !writer_.Start(status, {{"content-type", "text/plain"}}, body.size(), /*is_last=*/true) &&
+                   !writer_.Put(body) && !writer_.End({});
   if (put && FlushNow()) Leave(/*unread=*/true);
 }
 
@@ -459,8 +476,18 @@ void Http1Server::Connection::Leave(bool unread) {
   }
 }
 
+Http1Server::Http1Server(const Handler* handler, const Http1Limits& limits) : handler_(handler), limits_(limits) {}
+
+Http1Server::~Http1Server() = default;
+
 Http1Server::Served Http1Server::Serve(const Stream& stream, std::string* preface) {
-  return Connection(this, stream).Run(preface);
+  std::unique_ptr<Workspace> workspace = workspaces_.Take();
+  if (workspace == nullptr) workspace = std::make_unique<Workspace>();
+  const Served served = Connection(this, stream, workspace.get()).Run(preface);
+  workspace->Clear();
+  // Memory that a large message has taken is not kept.
+  if (workspace->LargestBuffer() <= kLargeRead) workspaces_.Put(std::move(workspace));
+  return served;
 }
 
 }  // namespace weft::http

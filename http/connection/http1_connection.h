@@ -6,7 +6,8 @@
 //
 // How it works. The connection's fiber reads a header, calls the handler, which reads the body and writes the answer
 // through the same fiber, and goes on with the next request. Where the input ends it returns, and the connection waits
-// without a fiber and without a buffer. So a request costs one read and one write.
+// without a fiber and without a buffer. So a request costs one read and one write. The buffers of the connections that
+// are served at a time come from a pool.
 //
 // The handler runs in a scope that ends when the client hangs up. The end of the client's data is a hang-up on a
 // connection that is to be kept alive: what keeps it waits with both sides open. A client that has finished sending and
@@ -36,6 +37,7 @@
 #include <string_view>
 #include <utility>
 
+#include "weft/base/memory/object_pool.h"
 #include "weft/http/message.h"
 #include "weft/interop/http2_transport.h"
 #include "weft/io/tcp_connection.h"
@@ -51,14 +53,15 @@ struct Http1Limits {
 
 // relaxed: statistics.
 struct Http1Tally {
-  std::atomic<std::uint64_t> connections{0}, requests{0}, refused{0}, header_timeouts{0}, broken_off{0};
+  std::atomic<std::uint64_t> connections{0}, requests{0}, refused{0}, too_large{0}, header_timeouts{0}, broken_off{0};
 };
 
 class Http1Server {
  public:
   using Handler = std::function<void(Request&, Response&)>;
 
-  Http1Server(const Handler* handler, const Http1Limits& limits) : handler_(handler), limits_(limits) {}
+  Http1Server(const Handler* handler, const Http1Limits& limits);
+  ~Http1Server();
 
   enum class Served : std::uint8_t { kWaits, kOver, kHttp2 };
   struct Stream {
@@ -78,9 +81,11 @@ class Http1Server {
 
  private:
   class Connection;
+  struct Workspace;
 
   const Handler* const handler_;
   const Http1Limits limits_;
+  base::ObjectPool<Workspace> workspaces_;
   Http1Tally tally_;
 };
 

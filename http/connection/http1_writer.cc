@@ -36,7 +36,14 @@ std::string_view ReasonOf(int status) {
 }  // namespace
 
 void Http1Writer::PutField(std::string_view name, std::string_view value) {
-  text_.append(name).append(": ").append(value).append("\r\n");
+  const std::size_t begin = text_.size();
+  text_.resize(begin + name.size() + value.size() + 4);  // One check for room, not four.
+  char* at = std::copy(name.begin(), name.end(), text_.data() + begin);
+  *at++ = ':';
+  *at++ = ' ';
+  at = std::copy(value.begin(), value.end(), at);
+  *at++ = '\r';
+  *at = '\n';
 }
 
 void Http1Writer::Begin(bool head_only, int version) {
@@ -67,8 +74,12 @@ std::error_code Http1Writer::Start(int status, const interop::Http2Headers& fiel
   }
   is_last_ = is_last || framing_ == Framing::kEndOfConnection;
 
-  text_.append("HTTP/1.1 ").append(Digits(static_cast<std::uint64_t>(status), 10).text()).append(" ");
-  text_.append(ReasonOf(status)).append("\r\n");
+  if (status == 200) {
+    text_.append("HTTP/1.1 200 OK\r\n");
+  } else {
+    text_.append("HTTP/1.1 ").append(Digits(static_cast<std::uint64_t>(status), 10).text()).append(" ");
+    text_.append(ReasonOf(status)).append("\r\n");
+  }
   for (const interop::Http2Field field : fields) {
     if (status != 204 || field.name != "content-length") PutField(field.name, field.value);  // RFC 9110, 8.6
   }
@@ -87,21 +98,34 @@ std::error_code Http1Writer::Start(int status, const interop::Http2Headers& fiel
 }
 
 std::error_code Http1Writer::Put(std::string_view bytes) {
+  bool goes_out = false;
+  if (const std::error_code error = BeginPiece(bytes.size(), &goes_out)) return error;
+  if (!goes_out) return {};
+  text_.append(bytes);
+  EndPiece();
+  return {};
+}
+
+std::error_code Http1Writer::BeginPiece(std::size_t size, bool* goes_out) {
+  *goes_out = false;
   if (state_ != State::kStarted) return Http2Errc::kWrongOrder;
-  if (framing_ == Framing::kNoBody || bytes.empty()) return {};  // An empty chunk would be the last.
+  if (framing_ == Framing::kNoBody || size == 0) return {};  // An empty chunk would be the last.
   if (framing_ == Framing::kLength) {
-    if (bytes.size() > length_left_) {
+    if (size > length_left_) {
       Break();
       return Http2Errc::kWrongOrder;
     }
-    length_left_ -= bytes.size();
+    length_left_ -= size;
   }
   state_ = State::kBroken;  // Until the whole piece is there.
-  if (framing_ == Framing::kChunks) text_.append(Digits(bytes.size(), 16).text()).append("\r\n");
-  text_.append(bytes);
+  if (framing_ == Framing::kChunks) text_.append(Digits(size, 16).text()).append("\r\n");
+  *goes_out = true;
+  return {};
+}
+
+void Http1Writer::EndPiece() {
   if (framing_ == Framing::kChunks) text_.append("\r\n");
   state_ = State::kStarted;
-  return {};
 }
 
 std::error_code Http1Writer::End(const interop::Http2Headers& trailers) {
@@ -125,7 +149,10 @@ void Http1Writer::Drop() { text_.resize(std::max(begun_at_, sent_)); }
 
 void Http1Writer::Sent(std::size_t bytes) {
   sent_ += bytes;
-  if (sent_ < text_.size()) return;
+  if (sent_ >= text_.size()) Clear();
+}
+
+void Http1Writer::Clear() {
   text_.clear();
   sent_ = begun_at_ = 0;
 }

@@ -32,6 +32,10 @@ class Http1Writer {
   [[nodiscard]] std::error_code Start(int status, const interop::Http2Headers& fields,
                                       std::optional<std::uint64_t> length, bool is_last);
   [[nodiscard]] std::error_code Put(std::string_view bytes);
+  // The same in two steps, for a piece that is not copied: behind the first one pending() is what goes before it, then
+  // the piece itself is to be sent, if *goes_out, and then comes the second one.
+  [[nodiscard]] std::error_code BeginPiece(std::size_t size, bool* goes_out);
+  void EndPiece();
   [[nodiscard]] std::error_code End(const interop::Http2Headers& trailers);
 
   bool started() const { return started_; }
@@ -49,6 +53,9 @@ class Http1Writer {
   std::string_view pending() const { return std::string_view(text_).substr(sent_); }
   // The first bytes of pending() were sent.
   void Sent(std::size_t bytes);
+  // For the next connection: nothing is pending.
+  void Clear();
+  std::size_t capacity() const { return text_.capacity(); }
 
  private:
   enum class State : std::uint8_t { kBegun, kStarted, kEnded, kBroken };

@@ -53,6 +53,7 @@ class Http2Exchange final : public Exchange {
   io::IoResult Write(const NoncontiguousBuffer& body, Deadline deadline) override {
     return WriteSome(body, body.ByteSize(), deadline);
   }
+  std::error_code Flush(Deadline) override { return {}; }  // Nothing is held back.
   std::error_code Finish(const interop::Http2Headers& trailers) override {
     if (trailers.Has("content-length")) return interop::Http2Errc::kBadField;
     if (ResetIfShort()) return interop::Http2Errc::kWrongOrder;

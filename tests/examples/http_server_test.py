@@ -203,6 +203,14 @@ class RealClients(unittest.TestCase):
             with self.subTest(query=query):
                 self.assertEqual(curl("-o", "/dev/null", "-w", "%{http_code}", f"{self.url}/fanout?{query}"), b"400")
 
+    def test_prometheus_reads_the_metrics(self):
+        curl(f"{self.url}/json")
+        text = curl("--include", f"{self.url}/metrics").decode()
+        self.assertIn("content-type: text/plain; version=0.0.4", text)
+        self.assertRegex(text, r'\nhttp_requests_total\{version="1"\} [1-9]')
+        self.assertRegex(text, r'\nweft_server_accepted_total\{server="http"\} [1-9]')
+        self.assertRegex(text, r"\nweft_fibers [1-9]")
+
     def test_stats_count_fibers_and_connections(self):
         before = stats(self.server)
         curl(f"{self.url}/fanout?n=100&deadline_ms=0")
@@ -289,17 +297,17 @@ class Protocol(unittest.TestCase):
             (414, b"GET /" + 10_000 * b"x" + b" HTTP/1.1\r\n" + host + b"\r\n"),
             (431, b"GET /json HTTP/1.1\r\n" + host + b"X: " + 10_000 * b"x" + b"\r\n\r\n"),
             (431, b"GET /json HTTP/1.1\r\n" + host + 3_000 * b"X: y\r\n" + b"\r\n"),
-            (431, b"POST /echo HTTP/1.1\r\n" + host + b"Transfer-Encoding: chunked\r\n\r\n1;" + 200_000 * b"x"),
+            (400, b"POST /echo HTTP/1.1\r\n" + host + b"Transfer-Encoding: chunked\r\n\r\n1;" + 200_000 * b"x"),
             (
                 431,
                 b"POST /echo HTTP/1.1\r\n" + host + b"Transfer-Encoding: chunked\r\n\r\n0\r\n" + 50_000 * b"X: y\r\n",
             ),
         ]:
             with self.subTest(request=request[:100]):
-                ((got, headers, body),) = ask(self.server, request, half_close=True)
+                ((got, headers, _),) = ask(self.server, request, half_close=True)
                 self.assertEqual(got, status)
-                self.assertEqual(headers["connection"], "close")
-                self.assertTrue(json.loads(body)["error"])
+                if status != 413:  # The handler's, whose connection goes on if it can.
+                    self.assertEqual(headers["connection"], "close")
 
     def test_what_is_wrong_is_refused_before_it_ends(self):
         for status, request in [
@@ -322,12 +330,12 @@ class Protocol(unittest.TestCase):
             connection.sendall(b"GET /json HTTP/1.1\r\n")
             sent = 0
             with contextlib.suppress(ConnectionError):
-                while sent < 12_000:  # Above the limit of 8,192.
+                while sent < 12_000:  # Above the limit of 8,192, also without what each field counts beside its bytes.
                     connection.sendall(b"X-Field: y\r\n")
                     sent += 12
                     time.sleep(0.0005)  # So that most come in reads of their own: whole lines, parsed at once.
             self.assertEqual(receive(connection, 1)[0][0], 431)
-            self.assertGreater(sent, 8_000)
+            self.assertGreater(sent, 2_000)
 
     def test_paths_and_methods_that_are_not_there_leave_the_connection_open(self):
         requests = (
@@ -444,7 +452,7 @@ class Protocol(unittest.TestCase):
                 pipeline.sendall(count * GET)
                 other.sendall(b"GET /stats HTTP/1.1\r\nHost: a\r\n\r\n")
             ((_, _, body),) = receive(other, 1)
-            self.assertLessEqual(json.loads(body)["requests"], 2 + turn)
+            self.assertLessEqual(json.loads(body)["requests"], 3 + turn)  # With this one.
             self.assertEqual(len(receive(pipeline, count)), count)
 
     def test_answers_before_one_that_waits_go_out_at_once(self):
@@ -505,7 +513,7 @@ class Protocol(unittest.TestCase):
             self.assertEqual([status for status, _, _ in receive(connection, 2)], [200, 200])
         for wrong in ("", "-1", "1.5", "soon", "5000000000"):
             with self.subTest(wrong=wrong):
-                self.assertEqual(ask(self.server, fan_out.format(wrong).encode())[0][0], 400)
+                self.assertEqual(ask(self.server, fan_out.format(wrong).encode(), half_close=True)[0][0], 400)
 
     def test_a_client_that_goes_away_ends_its_request_and_what_that_has_started(self):
         # 256 services need 5 s; only its client can end it sooner.
@@ -626,7 +634,7 @@ class Refusals(unittest.TestCase):
                 for _ in range(times):
                     ((got, _, _),) = ask(server, request, half_close=True)
                     self.assertEqual(got, status)
-            self.assertEqual(stats(server)["refused_requests"], {"408": 0, "413": 1, "414": 2, "431": 3})
+            self.assertEqual(stats(server)["refused_requests"], {"408": 0, "413": 1, "414_431": 2 + 3})
 
     def test_requests_above_the_budget_are_answered_503_and_are_in_the_stats(self):
         fan_out = b"GET /fanout?n=256&deadline_ms=10000 HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -663,8 +671,7 @@ class Refusals(unittest.TestCase):
                 with contextlib.suppress(OSError):  # The answer comes before its end.
                     second.sendall(head + part)
                 # It stays open, and the server reads what still comes: but it holds nothing.
-                ((status, headers, _),) = receive(second, 1)
-                self.assertEqual((status, headers["connection"]), (503, "close"))
+                self.assertEqual(receive(second, 1)[0][0], 503)
                 self.assertEqual(stats(server)["body_bytes"], len(part))
                 # The next request begins: the former one's body is not held any more, in no place.
                 first.sendall(b"xG")
@@ -757,8 +764,23 @@ class Endings(unittest.TestCase):
             self.assertEqual(curl(f"http://127.0.0.1:{server.port}/json"), GREETING)
             self.assertEqual(server.process.wait(timeout=LIMIT), 0)
 
+    def test_the_admin_pages_are_where_they_are_asked_for_and_nowhere_else(self):
+        with serve("--admin=127.0.0.1:0") as server:
+            line = server.process.stdout.readline().decode()
+            (url,) = re.findall(r"^http_server: admin pages at (http://127\.0\.0\.1:\d+/)\n$", line)
+            self.assertIn(b'<script type="module" src="app.js">', curl(url))
+            self.assertIn(b'"title":"http_server"', curl(url + "api/overview"))
+            self.assertIn(b"http_server_given_up_total 0", curl(url + "metrics"))
+            self.assertEqual(curl("-o", "/dev/null", "-w", "%{http_code}", f"http://127.0.0.1:{server.port}/admin/"), b"404")
+            other = [f"--admin={url[7:-1]}", "--listen=127.0.0.1:0"]
+            done = subprocess.run([PROGRAM, *other], capture_output=True, text=True, timeout=LIMIT)
+            self.assertEqual((done.returncode, done.stdout), (1, ""))
+            self.assertEqual(done.stderr, f"http_server: --admin: cannot listen on {url[7:-1]}: Address already in use\n")
+
     def test_flags_that_cannot_be_are_refused(self):
         for flags, status, text in [
+            (["--admin=here"], 1, "http_server: --admin: here: expected 127.0.0.1:port"),
+            (["--admin=0.0.0.0:0"], 1, "http_server: --admin: 0.0.0.0:0: others can reach this address"),
             (["--listen=localhost:80"], 2, "--listen=localhost:80: expected"),
             (["--listen=127.0.0.1:0", "--duration=-1"], 2, "--duration"),
             (["--listen=127.0.0.1:0", "--header_limit=0"], 2, "--header_limit=0: expected 1 to 65536"),
@@ -982,8 +1004,7 @@ class Many(unittest.TestCase):
             self.skipTest(f"the hard limit of descriptors is {hard}")
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
-        # glibc has a heap for each thread, and the pool of buffers a part for each CPU: buffers that are made for a
-        # second CPU lie behind the connections' memory, and keep the heap from shrinking.
+        # glibc has a heap for each thread: one of several may not shrink.
         cpus = os.sched_getaffinity(0)
         self.addCleanup(os.sched_setaffinity, 0, cpus)
         os.sched_setaffinity(0, {min(cpus)})

@@ -15,7 +15,7 @@ HEAD = ["// Copyright 2026 The Weft Authors.", "// SPDX-License-Identifier: Apac
 TRPC_FOLDERS = {"fiber/fiber", "fiber/testing"}
 
 # Headers that the servers of examples/ take from Weft's own toolbox; a program of a user has its own.
-EXAMPLES_MAY = {"base/report/check.h", "base/time/clock.h", "base/thread/cpu.h", "base/memory/intrusive_list.h", "base/report/log.h", "base/thread/spin_lock.h",
+EXAMPLES_MAY = {"base/report/check.h", "base/time/clock.h", "base/thread/cpu.h", "base/memory/intrusive_list.h", "base/memory/object_pool.h", "base/report/log.h", "base/thread/spin_lock.h",
                 "base/thread/thread_annotations.h"}
 
 INTERNAL_NAMESPACE = r"(?:scheduling_group|context|numa|synchronization|timer|base|detail|\w+_internal)"

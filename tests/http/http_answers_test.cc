@@ -3,15 +3,21 @@
 
 // http::Server: what becomes of the answers that handlers give, whole ones and broken ones, one by one and in batches.
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <tuple>
 
 #include "weft/fiber/this_fiber.h"
 #include "weft/http/connection/begun_stream.h"
@@ -110,6 +116,84 @@ TEST_P(HttpAnswersTest, AClientThatHasFinishedGetsTheAnswersBeforeThatOfAHandler
     ASSERT_TRUE(begun.Wait(Soon()));
     EXPECT_FALSE(client.stream().ShutdownWrite());
     EXPECT_EQ(Client::BodyOf(client.Answer()), "/1");
+  });
+}
+
+// Writes of the peer that have come, if it waits after each of them (tcp_info::tcpi_data_segs_in of linux/tcp.h).
+std::uint32_t SegmentsIn(Client& client) {
+  char info[232];
+  socklen_t size = sizeof(info);
+  EXPECT_EQ(::getsockopt(client.stream().fd(), IPPROTO_TCP, TCP_INFO, info, &size), 0);
+  std::uint32_t count = 0;
+  std::memcpy(&count, info + 152, sizeof(count));
+  return count;
+}
+
+TEST_P(HttpAnswersTest, FlushSendsTheAnswersBeforeAndTheHead) {
+  InFiber([] {
+    ListeningServer served(
+        [](Request& request, Response& response) {
+          const bool has_begun = request.path() == "/3";
+          if (has_begun) static_cast<void>(response.Start(200, {{"content-length", "0"}}));
+          if (has_begun || request.path() == "/2") static_cast<void>(response.Flush(Soon()));
+          if (!has_begun) SayPath(request, response);
+        },
+        {.batches_pipelined_answers = true});
+    for (const auto& [pipeline, answers, writes] :
+         {std::tuple<std::string, int, unsigned>{Get("/1") + Get("/1") + Get("/1"), 3, 1},
+          {Get("/1") + Get("/2") + Get("/1"), 3, 2},
+          {Get("/1") + Get("/3") + Get("/1"), 3, 2}}) {
+      Client client(served);
+      client.Send(pipeline);
+      for (int i = 0; i < answers; ++i) EXPECT_TRUE(client.Answer().starts_with("HTTP/1.1 200 "));
+      EXPECT_EQ(SegmentsIn(client), writes) << pipeline;
+    }
+  });
+}
+
+// Of chunks that have come.
+std::string BytesInChunks(std::string_view chunks) {
+  std::string bytes;
+  while (!chunks.empty()) {
+    const std::size_t size = std::strtoull(std::string(chunks.substr(0, 20)).c_str(), nullptr, 16);
+    const std::size_t begin = chunks.find("\r\n") + 2;
+    bytes += chunks.substr(begin, size);
+    EXPECT_EQ(chunks.substr(begin + size, 2), "\r\n");
+    chunks.remove_prefix(begin + size + 2);
+  }
+  return bytes;
+}
+
+TEST_P(HttpAnswersTest, LargePiecesGoOutFromWhereTheyLie) {
+  std::string text;
+  for (int i = 0; text.size() < 300'000; ++i) text += std::to_string(i) + ' ';
+  const Server::Handler handler = [&](Request& request, Response& response) {
+    NoncontiguousBuffer body;
+    for (std::size_t at = 0, size = 1; at < text.size(); at += size, size = size * 3 + 1) {
+      body.Append(NoncontiguousBuffer(std::string_view(text).substr(at, size)));
+    }
+    const std::string length = std::to_string(text.size());
+    if (request.path() == "/whole") return static_cast<void>(response.Send(200, {}, text, Soon()));
+    EXPECT_FALSE(response.Start(200, request.path() == "/length" ? Fields{{"content-length", length}} : Fields{}));
+    const IoResult put = request.query() == "blocks" ? response.Write(body, Soon()) : response.Write(text, Soon());
+    EXPECT_TRUE(put.ok());
+    EXPECT_EQ(put.bytes, text.size());
+  };
+  InFiber([&] {
+    ListeningServer served(handler);
+    Client client(served);
+    for (const std::string_view target : {"/whole", "/length", "/length?blocks"}) {
+      client.Send(Get(target));
+      EXPECT_EQ(Client::BodyOf(client.Answer()), text) << target;
+    }
+    for (const std::string_view target : {"/chunks", "/chunks?blocks"}) {
+      client.Send("HEAD " + std::string(target) + " HTTP/1.1\r\nHost: h\r\n\r\n" + Get(target));
+      EXPECT_TRUE(client.Answer(/*has_body=*/false).starts_with("HTTP/1.1 200 "));
+      EXPECT_TRUE(client.Answer(/*has_body=*/false).starts_with("HTTP/1.1 200 "));
+      std::string chunks = client.Until("\r\n0\r\n\r\n");
+      chunks.resize(chunks.size() - 5);
+      EXPECT_EQ(BytesInChunks(chunks), text) << target;
+    }
   });
 }
 

@@ -106,6 +106,7 @@ TEST_P(HttpBadRequestsTest, AreAnsweredAndEndTheConnection) {
       EXPECT_TRUE(client.IsOver());
     }
     EXPECT_EQ(served.http().counts().refused, std::size(kCases));
+    EXPECT_EQ(served.http().counts().too_large, 2u);
     EXPECT_EQ(served.http().counts().requests, 0u);
   });
 }
@@ -258,6 +259,21 @@ TEST_P(HttpBadRequestsTest, ABodyThatIsCutOffIsNotTakenForTheWhole) {
     EXPECT_FALSE(client.stream().ShutdownWrite());
     ASSERT_TRUE(ended.Wait(Soon()));
     EXPECT_EQ(seen, Http2Errc::kConnectionLost);
+    EXPECT_TRUE(client.Answer().starts_with("HTTP/1.1 400 ")) << "for a handler that has not answered";
+  });
+}
+
+TEST_P(HttpBadRequestsTest, ABodyThatIsNotThereInTimeIsAnsweredSo) {
+  InFiber([] {
+    ListeningServer served([&](Request& request, Response&) {
+      std::string body;
+      EXPECT_EQ(request.ReadAll(&body, 1'000, Deadline(1ms)), std::errc::timed_out);
+    });
+    Client client(served);
+    client.Send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\nhalf");
+    const std::string answer = client.Answer();
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 408 ")) << answer;
+    EXPECT_EQ(Client::Field(answer, "connection"), "close");
   });
 }
 

@@ -54,6 +54,10 @@ TEST_P(RoutesTest, WhatIsNotThereIsSaid) {
     const std::string refused = client.Answer();
     EXPECT_TRUE(refused.starts_with("HTTP/1.1 405 "));
     EXPECT_EQ(Client::Field(refused, "allow"), "GET, HEAD, POST");
+    for (const std::string_view path : {"/a", "/b"}) {
+      client.Send("BREW " + std::string(path) + " HTTP/1.1\r\nHost: h\r\n\r\n");
+      EXPECT_TRUE(client.Answer().starts_with("HTTP/1.1 501 ")) << path;
+    }
   });
 }
 

@@ -97,7 +97,9 @@ def get(address, target, method="GET"):
     try:
         connection.request(method, target)
         response = connection.getresponse()
-        return response.status, json.loads(response.read())
+        text = response.read()
+        is_json = response.getheader("content-type") == "application/json"
+        return response.status, json.loads(text) if is_json else text.decode()
     finally:
         connection.close()
 
@@ -135,7 +137,8 @@ class ProxyTest(unittest.TestCase):
             self.assertIn("/search?q=", body["error"])
         self.assertEqual(get(proxy.address, "/elsewhere")[0], 404)
         self.assertEqual(get(proxy.address, "/search?q=1", method="DELETE")[0], 405)
-        self.assertEqual(get(proxy.address, "/" + "x" * 20000)[0], 400)
+        self.assertEqual(get(proxy.address, "/" + "x" * 20000)[0], 414)
+        self.assertIn("\nweft_fibers ", get(proxy.address, "/metrics")[1])
 
     def test_a_connection_serves_many_requests(self):
         proxy = self.proxy(self.backend(), self.backend(), deadline_ms=30000)

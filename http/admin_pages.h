@@ -1,0 +1,84 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// AdminPages: pages for a browser that show what the process does: live plots, fibers and what they wait for, locks and
+// their owners, CPUs and threads, metrics, flags.
+// Sample:
+//     http::AdminPages pages({.title = "shop"});
+//     http::Routes routes;                          // of a server that only its operators reach; or, on a port of its
+//     pages.AddTo(&routes);                         // own, http/admin_server.h
+//     http::Server http(std::move(routes));
+//
+//     GET /admin/                    the pages; all that a browser needs is in the program
+//     GET /admin/api/overview        counts of the scheduler and of the process, as JSON
+//     GET /admin/api/fibers?filter=  DumpFibers() as JSON (observe/dump_fibers.h); stacks=0: without stacks
+//     GET /admin/api/machine         CPUs, and the threads of the process
+//     GET /admin/api/flags           flags of gflags, with their values
+//     PUT /admin/api/flags           {"name=value"} as the body sets one, if Options::may_change
+//     GET /admin/metrics             for Prometheus (observe/metrics.h)
+//
+// Who may see them: whoever can send a request to the server that has them. They show names of fibers, stacks and
+// values of flags, so that server should be on loopback, or where only operators are. A request whose Host is neither
+// an address nor "localhost" is refused (403), so that no page of another origin can read them through a name of its
+// own that leads here; Options::any_host takes it. A PUT asks for the field "x-weft-admin: 1", which a page of another
+// origin cannot send.
+//
+// They read what the runtime counts and keeps anyway: while nobody looks, they cost nothing. A look at the overview
+// costs some 100 us a second for each browser, a list of fibers what DumpFibers() says.
+//
+// They are handlers, so their place is here, above observe/, which has what they show.
+//
+// Who may call: as Routes. Lifetime: an object outlives the servers that have its routes.
+#ifndef WEFT_HTTP_ADMIN_PAGES_H_
+#define WEFT_HTTP_ADMIN_PAGES_H_
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "weft/http/message.h"
+#include "weft/http/routes.h"
+#include "weft/observe/metrics.h"
+
+namespace weft::http {
+
+class AdminPages {
+ public:
+  // What the pages show and allow.
+  struct Options {
+    // Stands at the top of each page. Empty: the program's name.
+    std::string title{};
+    // Whether flags may be set. What takes effect is up to the code that reads a flag: most flags of the runtime are
+    // read when it starts.
+    bool may_change = false;
+    // Whether a request may have any Host.
+    bool any_host = false;
+    // Adds families of the program's own to the metrics, behind those of the runtime. In a fiber.
+    std::function<void(MetricsText*)> metrics{};
+  };
+
+  // Serves nothing yet.
+  explicit AdminPages(Options options);
+  AdminPages(const AdminPages&) = delete;
+  AdminPages& operator=(const AdminPages&) = delete;
+
+  // Adds all of them below `path`, which begins and ends with a slash.
+  void AddTo(Routes* routes, std::string_view path = "/admin/");
+
+ private:
+  using Answer = void (AdminPages::*)(Request&, Response&);
+
+  void Add(Routes* routes, std::string_view method, const std::string& path, Answer answer);
+  void AnswerOverview(Request& request, Response& response);
+  void AnswerFibers(Request& request, Response& response);
+  void AnswerMachine(Request& request, Response& response);
+  void AnswerFlags(Request& request, Response& response);
+  void ChangeFlag(Request& request, Response& response);
+  void AnswerMetrics(Request& request, Response& response);
+
+  Options options_;
+};
+
+}  // namespace weft::http
+
+#endif  // WEFT_HTTP_ADMIN_PAGES_H_
