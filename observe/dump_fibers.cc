@@ -18,6 +18,8 @@
 #include "weft/observe/dump/memory_reader.h"
 #include "weft/observe/dump/stack_table.h"
 #include "weft/observe/dump/stack_unwinder.h"
+#include "weft/observe/wait_cycles.h"
+#include "weft/observe/waits/std_mutex_waits.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/wait/wait_queue.h"
@@ -39,6 +41,13 @@ bool Dump(std::ostream& out, const DumpOptions& options) {
   observe::FiberReport report(options, *filter, &unwinder, stacks);
   reader.ForEach([&report](observe::FiberRecord fiber) { report.Add(std::move(fiber)); });
   report.Write(out);
+  // The stacks are above.
+  if (options.format == DumpOptions::Format::kText && options.filter.empty()) {
+    for (const WaitCycle& cycle : FindWaitCycles(/*stacks=*/false)) out << "\n" << cycle.ToString();
+    for (const observe::StdMutexWait& wait : observe::FindStdMutexWaits(&memory)) {
+      out << "\n" << observe::Describe(wait, &memory, /*stacks=*/false);
+    }
+  }
   return true;
 }
 

@@ -23,6 +23,8 @@
 //   owner    of a FiberMutex and a FiberSharedMutex's writer. FiberTimedMutex has none
 //   stack    of fibers that are ready or parked; of a ready one that yields again and again it may be of two
 //            moments. One that runs is shown without: its worker uses the stack
+//   cycles   in text, without a filter, at the end: fibers that wait for each other in a circle (wait_cycles.h), and
+//            workers that wait for a std::mutex which they have locked themselves, for a fiber that has suspended
 //   missing  creators, CPU time: Weft does not keep them
 //
 // Frames have names where the program's files have symbols, and lines where they have debug information; the library

@@ -7,12 +7,15 @@
 #ifndef WEFT_FIBER_START_RUN_AS_FIBER_H_
 #define WEFT_FIBER_START_RUN_AS_FIBER_H_
 
+#include <chrono>
 #include <cstddef>
 #include <exception>
 
+#include "weft/base/thread/parker.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft {
 
@@ -26,8 +29,22 @@ struct TestFramework {
   void (*on_fatal_failure_in_fiber)() = nullptr;
   // The runtime's end has left fibers behind.
   void (*on_unfinished_fibers)(std::size_t count) = nullptr;
+  // In the caller's thread, now and then while it waits: ends the process if the wait never ends (observe/testing.h).
+  void (*look_for_deadlock)() = nullptr;
 };
 inline TestFramework test_framework;
+
+// Between two looks, on the wall.
+inline constexpr std::chrono::milliseconds kLookForDeadlockEvery{100};
+
+// Returns when `ended` has been unparked. At once in the main context of a FiberLoop, which runs fibers while it joins
+// one, and if nobody looks.
+inline void AwaitAndLookForDeadlocks(base::Parker* ended) {
+  if (test_framework.look_for_deadlock == nullptr || scheduling_group::CurrentWorker() != nullptr) return;
+  while (!ended->ParkUntil(std::chrono::steady_clock::now() + kLookForDeadlockEvery)) {
+    test_framework.look_for_deadlock();
+  }
+}
 
 // A runtime for as long as it lives, if there is none already.
 class RuntimeInScope {
@@ -68,13 +85,17 @@ void RunAsFiber(F&& f) {
   std::exception_ptr thrown;
   {
     const fiber::testing_detail::RuntimeInScope runtime;
-    Fiber({.name = "RunAsFiber"}, [&] {
+    base::Parker ended;
+    Fiber fiber({.name = "RunAsFiber"}, [&] {
       try {
         f();
       } catch (...) {
         thrown = std::current_exception();
       }
-    }).Join();
+      static_cast<void>(ended.Unpark());
+    });
+    fiber::testing_detail::AwaitAndLookForDeadlocks(&ended);
+    fiber.Join();
   }
   if (thrown != nullptr) std::rethrow_exception(thrown);
   if (fiber::testing_detail::CountFatalFailures() != fatal_failures)

@@ -9,24 +9,14 @@
 #include <utility>
 
 #include "weft/base/fiber_clock.h"
+#include "weft/observe/dump/lock_owner_place.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/group_stacks.h"
 #include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/loop_groups.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
-#include "weft/sync/fiber_mutex.h"
-#include "weft/sync/fiber_shared_mutex.h"
 #include "weft/timer/queue/timer_node.h"
-
-namespace weft::synchronization {
-
-struct LockOwnerPlace {
-  static constexpr std::size_t kOfMutex = offsetof(FiberMutex, owner_);
-  static constexpr std::size_t kOfSharedMutex = offsetof(FiberSharedMutex, writer_);
-};
-
-}  // namespace weft::synchronization
 
 namespace weft::observe {
 
@@ -34,20 +24,10 @@ using scheduling_group::FiberEntity;
 using scheduling_group::FiberPhase;
 using scheduling_group::ParkClock;
 using scheduling_group::SchedulingGroup;
-using scheduling_group::WaitKind;
-using scheduling_group::WaitReason;
-using synchronization::LockOwnerPlace;
 
 namespace {
 
 std::uint64_t AddressOf(const void* pointer) { return reinterpret_cast<std::uintptr_t>(pointer); }
-
-// Where the owner of the lock waited for is named; 0: it is not.
-std::uint64_t PlaceOfOwner(WaitReason reason) {
-  if (reason.kind() == WaitKind::kMutex) return reason.object() + LockOwnerPlace::kOfMutex;
-  if (reason.kind() == WaitKind::kSharedMutex) return reason.object() + LockOwnerPlace::kOfSharedMutex;
-  return 0;
-}
 
 // DFR1
 bool AreOfOneTurn(const FiberEntity& a, const FiberEntity& b) {

@@ -91,6 +91,9 @@ class Alarm {
   }
   void WakeUp() noexcept { sleeping_until_.store(kAwake, std::memory_order_relaxed); }  // relaxed: as in Sleep().
 
+  // Any thread, for reports: the timer thread sleeps, or is about to. relaxed: the value is all.
+  bool asleep() const noexcept { return sleeping_until_.load(std::memory_order_relaxed) != kAwake; }
+
   // While nobody sleeps or announces. `end` is the same for all threads of this alarm that sleep so, and may be called
   // until the process ends. argument: nullptr: the thread sleeps here.
   void SleepsElsewhere(void (*end)(void* argument) noexcept, void* argument) noexcept {

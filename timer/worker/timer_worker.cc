@@ -224,6 +224,13 @@ WEFT_COLD std::size_t TimerWorker::armed() const noexcept {
   return count;
 }
 
+WEFT_COLD bool TimerWorker::asleep() const noexcept { return set_->alarm().asleep(); }
+
+WEFT_COLD std::string TimerWorker::ThreadName() const {
+  const std::string name = "TimerWorker_" + std::to_string(group_id_);
+  return options_.group != nullptr ? options_.group->ThreadName(name, "_timer") : name;
+}
+
 Tick TimerWorker::Earliest() const noexcept {
   if (stopping_.load(std::memory_order_relaxed)) return 0;
   // A test clock moves for no housekeeping.
@@ -295,9 +302,7 @@ void TimerWorker::WakeUp() { set_->alarm().WakeUp(); }
 
 WEFT_COLD void TimerWorker::ThreadMain() {
   scheduling_group::ServeGroup(options_.group);
-  const std::string name = "TimerWorker_" + std::to_string(group_id_);
-  pthread_setname_np(pthread_self(),
-                     (options_.group != nullptr ? options_.group->ThreadName(name, "_timer") : name).c_str());
+  pthread_setname_np(pthread_self(), ThreadName().c_str());
   if (options_.group != nullptr && !options_.group->options().cpus.empty()) {
     const std::vector<int> cpus(options_.group->options().cpus.begin(), options_.group->options().cpus.end());
     if (const std::error_code error = numa::BindThread(cpus)) {

@@ -154,6 +154,10 @@ class TimerWorker {
   std::uint64_t fired() const noexcept { return fired_.load(std::memory_order_relaxed); }
   // Linked nodes at this moment.
   std::size_t armed() const noexcept;
+  // Its thread sleeps, or is about to: it runs no callback.
+  bool asleep() const noexcept;
+  // Of its thread.
+  std::string ThreadName() const;
 
  private:
   // The thread that stops it says kLeft, or the timer thread says kEnds: whoever comes first.

@@ -1,0 +1,90 @@
+# Copyright 2026 The Weft Authors.
+# SPDX-License-Identifier: Apache-2.0
+"""Sick programs (examples/sick) show what is wrong with them:  sick_test.py <program> <class>"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from server_process import wait_for
+
+PROGRAM = sys.argv.pop(1)
+POLICIES = ("v1", "v2")
+
+
+class Sick:
+    """The program while it hangs. `shows(text)` waits until its outputs have the text, and returns all of them."""
+
+    def __init__(self, policy):
+        self.log = tempfile.TemporaryFile()
+        self.process = subprocess.Popen([PROGRAM, f"--fiber_scheduling_name={policy}", "--fiber_concurrency_hint=2", "--logtostderr"],
+                                        stdout=self.log, stderr=self.log)
+
+    def output(self):
+        return os.pread(self.log.fileno(), 1 << 20, 0).decode()
+
+    def shows(self, text):
+        def found():
+            if self.process.poll() is not None:
+                raise AssertionError(f"it has ended with {self.process.returncode}:\n{self.output()}")
+            return re.search(text, self.output())
+
+        wait_for(found, lambda: f"{text}\nin\n{self.output()}")
+        return self.output()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+
+
+class Programs(unittest.TestCase):
+    def each(self):
+        for policy in POLICIES:
+            with self.subTest(policy=policy), Sick(policy) as sick:
+                yield sick
+
+
+class MutexCycle(Programs):
+    def test_the_watch_names_the_three_fibers_and_what_they_hold(self):
+        for sick in self.each():
+            text = sick.shows(r"the stack of fiber 'third transfer'")
+            self.assertRegex(text, r"weft: 3 fibers wait for each other in a cycle:\n")
+            for waits, owns in (("first", "second"), ("second", "third"), ("third", "first")):
+                self.assertRegex(text, rf"fiber '{waits} transfer' \(id \d+\): mutex 0x[0-9a-f]+, for [0-9.e+-]+ s, "
+                                       rf"owned by fiber '{owns} transfer' \(id \d+\)\n")
+            self.assertRegex(text, r"namespace\)::Transfer\(")
+
+    def test_a_dump_shows_the_cycle(self):
+        for sick in self.each():
+            sick.shows(r"in a cycle")
+            sick.process.send_signal(signal.SIGQUIT)
+            text = sick.shows(r"weft: 3 fibers: 3 parked(.*\n)*weft: 3 fibers wait for each other in a cycle:\n")
+            self.assertRegex(text, r"parked: mutex")
+
+
+class LostNotify(Programs):
+    def test_the_watch_says_that_all_are_asleep_and_names_the_consumer(self):
+        for sick in self.each():
+            self.assertTrue(sick.shows(r"weft: all fibers are asleep: nothing can wake any\n"
+                                       r"weft: 1 fibers: 1 parked, 0 ready, 0 new, 0 running\n"
+                                       r"(.*\n)*?fiber 'consumer' \(id \d+\), parked: condition_variable 0x[0-9a-f]+"
+                                       r"(.*\n)*?.*namespace\)::WaitForMail\("))
+
+    def test_a_dump_names_the_consumer(self):
+        for sick in self.each():
+            sick.shows(r"all fibers are asleep(.*\n)*.*'consumer'")
+            before = len(sick.output())
+            sick.process.send_signal(signal.SIGQUIT)
+            wait_for(lambda: re.search(r"fiber 'consumer' \(id \d+\), parked: condition_variable", sick.output()[before:]), sick.output)
+
+
+if __name__ == "__main__":
+    unittest.main()
