@@ -25,6 +25,8 @@ struct LockOwnerPlace {
   static constexpr std::size_t kOfMutex = offsetof(FiberMutex, owner_);
   static constexpr std::size_t kOfSharedMutex = offsetof(FiberSharedMutex, writer_);
 };
+static_assert(LockOwnerPlace::kOfMutex == scheduling_group::kOwnerInMutex &&
+              LockOwnerPlace::kOfSharedMutex == scheduling_group::kOwnerInSharedMutex);
 
 }  // namespace weft::synchronization
 
@@ -36,7 +38,6 @@ using scheduling_group::ParkClock;
 using scheduling_group::SchedulingGroup;
 using scheduling_group::WaitKind;
 using scheduling_group::WaitReason;
-using synchronization::LockOwnerPlace;
 
 namespace {
 
@@ -44,8 +45,8 @@ std::uint64_t AddressOf(const void* pointer) { return reinterpret_cast<std::uint
 
 // Where the owner of the lock waited for is named; 0: it is not.
 std::uint64_t PlaceOfOwner(WaitReason reason) {
-  if (reason.kind() == WaitKind::kMutex) return reason.object() + LockOwnerPlace::kOfMutex;
-  if (reason.kind() == WaitKind::kSharedMutex) return reason.object() + LockOwnerPlace::kOfSharedMutex;
+  if (reason.kind() == WaitKind::kMutex) return reason.object() + scheduling_group::kOwnerInMutex;
+  if (reason.kind() == WaitKind::kSharedMutex) return reason.object() + scheduling_group::kOwnerInSharedMutex;
   return 0;
 }
 
@@ -63,8 +64,11 @@ bool HasSavedStack(const FiberEntity& fiber) {
 
 }  // namespace
 
-FiberReader::FiberReader(MemoryReader* memory, StackTable* stacks)
-    : memory_(*memory), stacks_(stacks), chunk_(new EntityCopy[scheduling_group::kEntitiesPerChunk]) {
+FiberReader::FiberReader(MemoryReader* memory, StackTable* stacks, RunningStacks* running)
+    : memory_(*memory),
+      stacks_(stacks),
+      running_(running),
+      chunk_(new EntityCopy[scheduling_group::kEntitiesPerChunk]) {
   const scheduling_group::ReadSection section;
   for (const SchedulingGroup* group : scheduling_group::AllGroups()) groups_.emplace(group, group->id());
   for (const SchedulingGroup* group : scheduling_group::LoopGroups::All()) groups_.emplace(group, group->id());
@@ -122,6 +126,7 @@ bool FiberReader::ReadStack(EntityCopy* copy, FiberRecord* record) {
   if (record->is_parked) ReadWait(before, record);
   if (!HasSavedStack(*before)) {
     record->stack_note = record->phase == FiberPhase::kReady ? StackNote::kNotBegun : StackNote::kRunning;
+    if (record->phase != FiberPhase::kReady) ReadRunningStack(record);
     return true;
   }
   record->stack_note = stacks_ != nullptr ? StackNote::kUnreadable : StackNote::kNotWanted;
@@ -136,6 +141,15 @@ bool FiberReader::ReadStack(EntityCopy* copy, FiberRecord* record) {
   record->stack = stacks_->Find({.low = record->stack_low, .words = words_});
   if (record->stack != StackTable::kNone) record->stack_note = StackNote::kRead;
   return true;
+}
+
+void FiberReader::ReadRunningStack(FiberRecord* record) {
+  if (stacks_ == nullptr || running_ == nullptr || !running_->why_not().empty()) return;
+  record->stack_note = StackNote::kNoAnswer;
+  const StackCopy* const copy = running_->Copy(reinterpret_cast<const FiberEntity*>(record->entity), record->id);
+  if (copy == nullptr) return;
+  record->stack = stacks_->FindRunning(*copy);
+  record->stack_note = record->stack != StackTable::kNone ? StackNote::kRead : StackNote::kUnreadable;
 }
 
 // And the entity after it.

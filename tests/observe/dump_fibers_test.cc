@@ -361,19 +361,6 @@ TEST_P(DumpFibersTest, AStackThatIsShownIsOneThatTheFiberHad) {
   two.Join();
 }
 
-TEST_P(DumpFibersTest, ARunningFiberIsNamedWithoutItsStack) {
-  std::atomic<bool> stop{false};
-  Fiber runner = Named("runner", [&] {
-    while (!stop) continue;
-  });
-  static_cast<void>(DumpUntil("name=runner", "fiber 'runner' (id " + std::to_string(runner.Id()) + "), running, in"));
-  if (HasUnwinder()) {
-    EXPECT_TRUE(Has(DumpText({.filter = "name=runner"}), "  a worker uses its stack, which is not shown\n"));
-  }
-  stop = true;
-  runner.Join();
-}
-
 // --- The rest ---
 
 TEST_P(DumpFibersTest, AFiberMayDumpWhileOthersRun) {
