@@ -34,10 +34,10 @@
 // in a signal handler: it allocates. A fiber switches: a thread of its own makes the dump.
 // It is no picture of one instant: each fiber is shown as it was at some time during the call
 // (observe/dump/fiber_reader.h). No fiber or worker is stopped, save for the handler of SIGURG, some 20 us. That may
-// interrupt a system call of a fiber that runs. Most go on by themselves; sleep(), nanosleep(), poll(), epoll_wait() and
-// reads of sockets with a time-out fail with EINTR (signal(7)). Where the program does not bear that:
+// interrupt a system call of a fiber that runs. Most go on by themselves; sleep(), nanosleep(), poll(), epoll_wait()
+// and reads of sockets with a time-out fail with EINTR (signal(7)). Where the program does not bear that:
 // DumpOptions::running_stacks. A program that handles SIGURG itself keeps it.
-// Cost: some 10 ms, and 2 us for each fiber.
+// Cost: some 10 ms, and 2 to 5 us for each fiber.
 #ifndef WEFT_OBSERVE_DUMP_FIBERS_H_
 #define WEFT_OBSERVE_DUMP_FIBERS_H_
 

@@ -34,8 +34,7 @@ constexpr std::uint64_t WordOf(int thread, std::uint64_t state) {
 }
 
 constinit std::atomic<std::uint64_t> word{kFree};
-// The process whose dump asks; 0: none. A forked child takes over what its parent held.
-constinit std::atomic<pid_t> lock{0};
+constinit std::atomic<bool> lock{false};  // A dump asks.
 
 // RNS1. fiber_id 0: the thread does not stand on a fiber's stack.
 struct Buffer {
@@ -131,15 +130,9 @@ bool WaitUntil(std::chrono::steady_clock::time_point until, Done done) {
   return true;
 }
 
-bool TryLock() {
-  const pid_t self = ::getpid();
-  pid_t holder = 0;
-  // acquire: what the last holder did. Pairs with the release in Unlock().
-  if (lock.compare_exchange_strong(holder, self, std::memory_order_acquire)) return true;
-  return holder != self && lock.compare_exchange_strong(holder, self, std::memory_order_acquire);
-}
-
-void Unlock() { lock.store(0, std::memory_order_release); }
+// acquire: what the last holder did. Pairs with the release in Unlock().
+bool TryLock() { return !lock.exchange(true, std::memory_order_acquire); }
+void Unlock() { lock.store(false, std::memory_order_release); }
 
 }  // namespace
 

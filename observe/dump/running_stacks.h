@@ -14,15 +14,16 @@
 //      or, if the time is up:  kAsked -> kFree
 //
 // A thread does not answer while it is blocked in the kernel where signals do not reach it, blocks the signal or has no
-// CPU: then the fiber is shown without its stack. If the time is up while it copies, it keeps the buffer, and dumps find
-// that taken until the thread has had a CPU again.
+// CPU: then the fiber is shown without its stack. If the time is up while it copies, it keeps the buffer, and other
+// dumps find that taken until the thread has had a CPU again.
 //
 // Invariants
 //   RNS1  The buffer belongs to the thread that has made the word kCopying, until it stores kCopied; else to the holder
 //        of the lock. It is static: a late handler never writes to memory that is gone.
 //   RNS2  The handler waits for nothing, and takes no lock and no memory. It copies kMostStack bytes at most, in some
 //        10 us: no worker stands still for 1 ms.
-//   RNS3  A dump waits kMostWait for one thread and kMostWaits in all, for the lock, too.
+//   RNS3  A dump waits kMostWait for one thread and kMostWaits in all, for the lock, too: a forked child may find it
+//        held for ever, and shows no stacks of fibers that ran then.
 //   RNS4  A handler acts only if the word has its thread's number. A signal that comes late does nothing, nor does one
 //        to a thread whose number was another's.
 //

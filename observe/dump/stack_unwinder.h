@@ -5,8 +5,9 @@
 //
 // The registers of a suspended fiber are those that the switch has saved at the bottom of the stack (jump_fcontext() of
 // Boost.Context); those of one that runs come with the copy (running_stacks.h). From there elfutils' libdwfl walks by
-// the unwind tables of the program and its libraries, reading the copy. Nothing is run or stopped. Names come from the symbol tables of the files, file and line from their debug information, if they
-// have it; nothing is fetched from elsewhere, nor is a process started.
+// the unwind tables of the program and its libraries, reading the copy. Nothing is run or stopped. Names come
+// from the symbol tables of the files, file and line from their debug information, if they have it; nothing is fetched
+// from elsewhere, nor is a process started.
 //
 // libdw.so.1 is loaded when the first unwinder is made: programs that never dump are not linked with it. Without it, or
 // where Weft was built without its headers, there are no frames, and why_not() says so.
