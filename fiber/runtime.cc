@@ -38,6 +38,7 @@
 #include "weft/base/thread/exit.h"
 #include "weft/fiber/fiber_attributes.h"
 #include "weft/fiber/runtime/blocking_limits.h"
+#include "weft/fiber/runtime/dump_hook.h"
 #include "weft/fiber/runtime/runtime_flags.h"
 #include "weft/fiber/runtime/runtime_hooks.h"
 #include "weft/fiber/runtime/runtime_instance.h"
@@ -224,6 +225,11 @@ Started TryStart(const RuntimeOptions& options, std::string* error) {
   std::unique_ptr<RuntimeInstance> runtime;
   const bool started = WithoutExceptions(error, [&] {
     fiber::detail::EnsureRuntimeHooks();
+    if (std::optional<std::string> refused = fiber::detail::PrepareDumps(options)) {
+      impossible = true;
+      *error = *std::move(refused);
+      return false;
+    }
     std::optional<RuntimePlan> planned = Plan(options, error);
     impossible = !planned.has_value();
     if (impossible) return false;

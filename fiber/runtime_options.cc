@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "weft/fiber/runtime/dump_signal.h"
 #include "weft/numa/machine/cpu_list.h"
 #include "weft/numa/machine/topology.h"
 #include "weft/scheduling_group/plan/named_groups.h"
@@ -168,16 +169,29 @@ std::optional<std::string> CheckSlices(const RuntimeOptions& options) {
   return CheckRange("slice_error_ms", options.slice_error.count(), 0, kMaxTimeoutMs, "0: off");
 }
 
+std::optional<std::string> CheckDumps(const RuntimeOptions& options) {
+  if (options.dump_signal.empty() || fiber::detail::ParseDumpSignal(options.dump_signal).has_value()) {
+    return std::nullopt;
+  }
+  return Refuse("dump_signal", options.dump_signal, "empty or a signal that can be handled, as in USR2");
+}
+
 }  // namespace
 
 std::optional<std::string> ValidateOptions(const RuntimeOptions& options) {
   using Check = std::optional<std::string> (*)(const RuntimeOptions&);
   const Check checks[] = {
-      CheckWorkers,  CheckGroups,
-      CheckStealing, CheckSizes,
-      CheckBlocking, CheckTimeouts,
-      CheckLimits,   CheckSlices,
-      CheckMachine,  [](const RuntimeOptions& o) { return CheckSchedulingName(o.scheduling_name); },
+      CheckWorkers,
+      CheckGroups,
+      CheckStealing,
+      CheckSizes,
+      CheckBlocking,
+      CheckTimeouts,
+      CheckLimits,
+      CheckSlices,
+      CheckDumps,
+      CheckMachine,
+      [](const RuntimeOptions& o) { return CheckSchedulingName(o.scheduling_name); },
   };
   for (const Check check : checks) {
     if (std::optional<std::string> error = check(options)) return error;

@@ -115,6 +115,14 @@ struct RuntimeOptions {
   // The same, for a line of severity ERROR, once for each such run, and for the hook of slice_limits.h; 0: none.
   std::chrono::milliseconds slice_error{0};
 
+  // A signal, "USR2", at which the process writes what all its fibers do to stderr (observe/dump_on_signal.h). Nobody
+  // else may use it. Empty: none.
+  std::string dump_signal;
+
+  // The same when the process dies of a failed check, an uncaught exception, abort() or a fault that nobody handles: it
+  // takes 2 s at most (docs/diagnosing.md). Nothing happens in programs without weft::observe.
+  bool dump_on_crash = true;
+
   bool operator==(const RuntimeOptions&) const = default;
 };
 

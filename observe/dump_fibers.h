@@ -21,8 +21,9 @@
 //   state    new: it has not run yet. ready: it waits for a worker. running: on a worker, or about to leave it. parked
 //   age      from a coarse clock: 0.1 s too long at most, if the machine gives the slice monitor its CPU
 //   owner    of a FiberMutex and a FiberSharedMutex's writer. FiberTimedMutex has none
-//   stack    of fibers that are ready or parked; of a ready one that yields again and again it may be of two
-//            moments. One that runs is shown without: its worker uses the stack
+//   stack    of a ready one that yields again and again it may be of two moments. One that runs is asked for it by a
+//            signal, SIGURG: where its thread has no CPU, blocks the signal or is deep in the kernel for 0.1 s, it is
+//            shown without
 //   cycles   in text, without a filter, at the end: fibers that wait for each other in a circle (wait_cycles.h), and
 //            workers that wait for a std::mutex which they have locked themselves, for a fiber that has suspended
 //   missing  creators, CPU time: Weft does not keep them
@@ -33,8 +34,12 @@
 // Who may call: any fiber and any thread, at any time: before StartRuntime(), while it starts and ends, after its end,
 // in a forked child (which has the fibers of its parent, and none of them runs). Several at once are several dumps. Not
 // in a signal handler: it allocates. A fiber switches: a thread of its own makes the dump.
-// No fiber or worker is stopped, so it is no picture of one instant: each fiber is shown as it was at some time during
-// the call (observe/dump/fiber_reader.h). Cost: some 10 ms, and 2 us for each fiber.
+// It is no picture of one instant: each fiber is shown as it was at some time during the call
+// (observe/dump/fiber_reader.h). No fiber or worker is stopped, save for the handler of SIGURG, some 20 us. That may
+// interrupt a system call of a fiber that runs. Most go on by themselves; sleep(), nanosleep(), poll(), epoll_wait()
+// and reads of sockets with a time-out fail with EINTR (signal(7)). Where the program does not bear that:
+// DumpOptions::running_stacks. A program that handles SIGURG itself keeps it.
+// Cost: some 10 ms, and 2 to 5 us for each fiber.
 #ifndef WEFT_OBSERVE_DUMP_FIBERS_H_
 #define WEFT_OBSERVE_DUMP_FIBERS_H_
 

@@ -25,9 +25,12 @@ struct DumpOptions {
   //   group=NUMBER  id=NUMBER
   std::string filter = {};
   bool stacks = true;
+  // Stacks of fibers that run, too: SIGURG to their threads, which may interrupt their system calls (dump_fibers.h).
+  bool running_stacks = true;
   bool source_lines = true;  // reading debug information takes time: 0.1 s where it is large
   std::size_t most_frames = 64;
-  std::size_t most_listed = 5;  // text: fibers of a group that are named
+  std::size_t most_listed = 5;                             // text: fibers of a group that are named
+  std::size_t most_groups = static_cast<std::size_t>(-1);  // text: groups that are shown, the largest first
 };
 
 }  // namespace weft

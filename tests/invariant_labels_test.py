@@ -15,8 +15,8 @@ import unittest
 ROOT = pathlib.Path(sys.argv.pop(1)) if len(sys.argv) > 1 else pathlib.Path(__file__).resolve().parent.parent
 DEFINITION = re.compile(r"//\s+([A-Z]{1,4}|[A-Z]\d[A-Z])(\d{1,2})(?:-\1(\d{1,2}))?(?:\s{2,}|(?<=\d\d)\s)\S")
 LABEL = re.compile(r'(?<![\w"$/.+-])((?:[A-Z]{1,4}|[A-Z]\d[A-Z])\d{1,2})(?![\w"+])')
-# Caches, threads of an example, a memory model, a protocol, an SVG path.
-NO_LABELS = {"L1", "L2", "L3", "T1", "T2", "RC11", "RESP2", "L0", "L8"}
+# Caches, threads of an example, a memory model, a protocol, an SVG path, signals.
+NO_LABELS = {"L1", "L2", "L3", "T1", "T2", "RC11", "RESP2", "L0", "L8", "USR1", "USR2"}
 
 
 def head_comment(text):

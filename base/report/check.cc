@@ -14,6 +14,7 @@ namespace weft::base {
 namespace {
 
 std::atomic<CheckContextHook> context_hook{nullptr};
+constinit std::atomic<FatalErrorHook> fatal_error_hook{nullptr};
 
 // A check that fails while the hook or the sink reports another one must not call them again.
 thread_local bool is_reporting = false;
@@ -30,6 +31,13 @@ WEFT_TLS_ACCESSOR bool BeginReport() {
 // release / acquire in FatalError(): what the caller set up for the hook is visible to it.
 void SetCheckContextHook(CheckContextHook hook) { context_hook.store(hook, std::memory_order_release); }
 
+// release / acquire: as above.
+void SetFatalErrorHook(FatalErrorHook hook) { fatal_error_hook.store(hook, std::memory_order_release); }
+
+WEFT_COLD void CallFatalErrorHook() noexcept {
+  if (FatalErrorHook hook = fatal_error_hook.load(std::memory_order_acquire)) hook();
+}
+
 WEFT_COLD void FatalError(const char* file, int line, const char* function, const std::string& text) {
   std::string message = text + " (in " + function;
   if (BeginReport()) {
@@ -43,6 +51,7 @@ WEFT_COLD void FatalError(const char* file, int line, const char* function, cons
     message += ")";
   }
   log_internal::WriteFatalToDefaultSink(file, line, message);
+  CallFatalErrorHook();
   std::abort();
 }
 

@@ -13,6 +13,9 @@
 // (base/report/log.h), if one is set, then to glog's FATAL (stderr, log file, backtrace, abort()), or, if the program
 // has not initialised glog, to stderr, before abort(). Refusals by the system or a limit (no memory, queue full) are
 // returned.
+//
+// The FatalErrorHook runs before the process dies, where a check fails, std::terminate() is called, or a fault has no
+// handler but ours: observe/ writes a dump of the fibers there.
 #ifndef WEFT_BASE_REPORT_CHECK_H_
 #define WEFT_BASE_REPORT_CHECK_H_
 
@@ -50,6 +53,13 @@ namespace weft::base {
 // hook runs once, in the failing thread, and must not fail a check itself.
 using CheckContextHook = std::string (*)();
 void SetCheckContextHook(CheckContextHook hook);
+
+// Called by each thread that is about to end the process, after its message, but before glog's own. It may be in a
+// signal handler, and hold any lock: the hook is async-signal-safe, comes back in bounded time, and does not mind a
+// second call. nullptr: none.
+using FatalErrorHook = void (*)();
+void SetFatalErrorHook(FatalErrorHook hook);
+void CallFatalErrorHook() noexcept;
 
 // What messages call a fiber that has no name.
 inline constexpr const char* kUnnamedFiber = "(unnamed)";

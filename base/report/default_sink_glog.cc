@@ -3,6 +3,7 @@
 
 #include <glog/logging.h>
 
+#include "weft/base/report/check.h"
 #include "weft/base/report/default_sink.h"
 #include "weft/base/report/log.h"
 
@@ -36,6 +37,7 @@ void WriteToDefaultSink(LogSeverity severity, const char* file, int line, std::s
 
 void WriteFatalToDefaultSink(const char* file, int line, std::string_view text) {
   if (google::IsGoogleLoggingInitialized()) {
+    CallFatalErrorHook();
     google::LogMessageFatal(file, line).stream() << text;  // Aborts, unless the user's failure function returns.
   } else {
     WriteToStderr('F', file, line, text);

@@ -12,8 +12,9 @@
 // to stderr; so it does for one on the guard of another stack, and says so. Then, and at once for all other faults, the
 // handler takes the former action: it calls a handler, or restores the default, so that the repeated fault ends the
 // process by its signal (and dumps core where it happened). If that was the default, a fault in a fiber gives a line
-// with the fiber's name before. One that a handler of the program's gets gives none: it may be no error (the write
-// barrier of a garbage collector, a trap of a WebAssembly engine).
+// with the fiber's name before, and base::CallFatalErrorHook() (base/report/check.h). One that a handler of the
+// program's gets gives none: it may be no error (the write barrier of a garbage collector, a trap of a WebAssembly
+// engine).
 //
 // A former handler finds what the kernel would give it: SA_SIGINFO's arguments, sa_mask and the signal blocked (not by
 // SA_NODEFER), so that it may leave by longjmp(); SA_RESETHAND makes it run once; SA_RESTART holds. Only the stack is

@@ -95,6 +95,9 @@ DEFINE_int64(fiber_slice_warning_ms, 0,
 DEFINE_int64(fiber_slice_error_ms, 0,
              "Log an error, once each time, when a fiber runs longer than this without suspending; 0 = off."
              " In ms, 0..86400000.");
+DEFINE_string(fiber_dump_signal, "",
+              "At this signal, as in SIGUSR2, write what every fiber does to stderr; empty = at none.");
+DEFINE_bool(fiber_dump_on_crash, true, "Write it, too, when the process dies of a check, an exception or a fault.");
 
 namespace weft::fiber {
 
@@ -118,6 +121,7 @@ constexpr Group kGroups[] = {
     {"start, end and limits",
      {"start_timeout_ms", "terminate_timeout_ms", "limit_ready_wait_ms", "limit_fibers", "slice_warning_ms",
       "slice_error_ms"}},
+    {"dumps", {"dump_signal", "dump_on_crash"}},
 };
 
 // The flags by group, each with its meaning, type and default, as gflags prints them.
@@ -208,6 +212,8 @@ std::optional<std::string> ReadFlags(RuntimeOptions* options) {
   options->limit_fibers = FLAGS_fiber_limit_fibers;
   options->slice_warning = std::chrono::milliseconds(FLAGS_fiber_slice_warning_ms);
   options->slice_error = std::chrono::milliseconds(FLAGS_fiber_slice_error_ms);
+  options->dump_signal = FLAGS_fiber_dump_signal;
+  options->dump_on_crash = FLAGS_fiber_dump_on_crash;
   return std::nullopt;
 }
 

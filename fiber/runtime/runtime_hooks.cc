@@ -90,6 +90,7 @@ void OnTerminate() {
   if (const auto* const fiber = scheduling_group::CurrentFiber()) {
     WEFT_LOG(ERROR, DescribeFiber(*fiber), ": ", WhyTerminate());
   }
+  base::CallFatalErrorHook();
   if (former != nullptr) former();
   std::abort();
 }

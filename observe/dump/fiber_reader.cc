@@ -43,8 +43,11 @@ bool HasSavedStack(const FiberEntity& fiber) {
 
 }  // namespace
 
-FiberReader::FiberReader(MemoryReader* memory, StackTable* stacks)
-    : memory_(*memory), stacks_(stacks), chunk_(new EntityCopy[scheduling_group::kEntitiesPerChunk]) {
+FiberReader::FiberReader(MemoryReader* memory, StackTable* stacks, RunningStacks* running)
+    : memory_(*memory),
+      stacks_(stacks),
+      running_(running),
+      chunk_(new EntityCopy[scheduling_group::kEntitiesPerChunk]) {
   const scheduling_group::ReadSection section;
   for (const SchedulingGroup* group : scheduling_group::AllGroups()) groups_.emplace(group, group->id());
   for (const SchedulingGroup* group : scheduling_group::LoopGroups::All()) groups_.emplace(group, group->id());
@@ -102,6 +105,7 @@ bool FiberReader::ReadStack(EntityCopy* copy, FiberRecord* record) {
   if (record->is_parked) ReadWait(before, record);
   if (!HasSavedStack(*before)) {
     record->stack_note = record->phase == FiberPhase::kReady ? StackNote::kNotBegun : StackNote::kRunning;
+    if (record->phase != FiberPhase::kReady) ReadRunningStack(record);
     return true;
   }
   record->stack_note = stacks_ != nullptr ? StackNote::kUnreadable : StackNote::kNotWanted;
@@ -116,6 +120,15 @@ bool FiberReader::ReadStack(EntityCopy* copy, FiberRecord* record) {
   record->stack = stacks_->Find({.low = record->stack_low, .words = words_});
   if (record->stack != StackTable::kNone) record->stack_note = StackNote::kRead;
   return true;
+}
+
+void FiberReader::ReadRunningStack(FiberRecord* record) {
+  if (stacks_ == nullptr || running_ == nullptr || !running_->why_not().empty()) return;
+  record->stack_note = StackNote::kNoAnswer;
+  const StackCopy* const copy = running_->Copy(reinterpret_cast<const FiberEntity*>(record->entity), record->id);
+  if (copy == nullptr) return;
+  record->stack = stacks_->FindRunning(*copy);
+  record->stack_note = record->stack != StackTable::kNone ? StackNote::kRead : StackNote::kUnreadable;
 }
 
 // And the entity after it.

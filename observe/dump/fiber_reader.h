@@ -24,8 +24,8 @@
 //        repeat its bytes.
 //   DFR4  A name is freed after it has been taken out of the entity: one that is there after it was copied was there.
 //
-// A fiber that changes too often (kAttempts) is reported without its stack. A fiber that runs on a worker has its stack
-// in use: it is reported by name.
+// A fiber that changes too often (kAttempts) is reported without its stack. That of a fiber that runs on a worker is
+// copied by the worker (running_stacks.h), as it is then.
 // Any thread, one at a time; in a forked child it reads the child's memory. Takes no lock but the loop groups' pool's.
 #ifndef WEFT_OBSERVE_DUMP_FIBER_READER_H_
 #define WEFT_OBSERVE_DUMP_FIBER_READER_H_
@@ -40,6 +40,7 @@
 #include <vector>
 
 #include "weft/observe/dump/memory_reader.h"
+#include "weft/observe/dump/running_stacks.h"
 #include "weft/observe/dump/stack_table.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/node_arena.h"
@@ -50,7 +51,8 @@ namespace weft::observe {
 enum class StackNote : std::uint8_t {
   kRead,        // FiberRecord::stack is its number
   kNotBegun,    // the fiber has none yet
-  kRunning,     // in use by a worker
+  kRunning,     // in use by a worker, which was not asked
+  kNoAnswer,    // in use by a worker, which did not copy it in time, or was about to leave it
   kChanging,    // it ran each time that it was looked at
   kUnreadable,  // the memory is gone, or cannot be unwound
   kNotWanted,
@@ -77,20 +79,25 @@ struct FiberRecord {
 
 class FiberReader {
  public:
-  // stacks: nullptr: they are not wanted.
-  FiberReader(MemoryReader* memory, StackTable* stacks);
+  // stacks: nullptr: they are not wanted. running: nullptr: those of fibers that run are not.
+  explicit FiberReader(MemoryReader* memory, StackTable* stacks = nullptr, RunningStacks* running = nullptr);
 
-  // Calls visit(FiberRecord) for each fiber. A snapshot: fibers come and go meanwhile.
+  // Calls visit(FiberRecord) for each fiber. A snapshot: fibers come and go meanwhile. False: the time was up before
+  // all had been looked at.
   template <class Visit>
-  void ForEach(Visit visit) {
+  bool ForEach(Visit visit, std::chrono::steady_clock::time_point until = kAlways) {
     const std::size_t chunks = scheduling_group::EntityChunkCount();
     for (std::size_t i = 0; i < chunks; ++i) {
+      if (until != kAlways && std::chrono::steady_clock::now() >= until) return false;
       if (!CopyChunk(i)) continue;
       for (std::size_t j = 0; j < scheduling_group::kEntitiesPerChunk; ++j) {
         if (std::optional<FiberRecord> record = ReadFiber(j)) visit(*std::move(record));
       }
     }
+    return true;
   }
+
+  static constexpr std::chrono::steady_clock::time_point kAlways = std::chrono::steady_clock::time_point::max();
 
  private:
   using FiberEntity = scheduling_group::FiberEntity;
@@ -112,12 +119,14 @@ class FiberReader {
   bool Describe(const EntityCopy& copy, FiberRecord* record);
   // False: the fiber has run meanwhile. *copy: its entity, read again.
   bool ReadStack(EntityCopy* copy, FiberRecord* record);
+  void ReadRunningStack(FiberRecord* record);
   bool CopyStack(const FiberRecord& record, std::vector<std::uint64_t>* words, EntityCopy* copy);
   void ReadWait(const EntityCopy& copy, FiberRecord* record);
   std::optional<int> GroupOf(const FiberEntity& fiber) const;
 
   MemoryReader& memory_;
   StackTable* const stacks_;
+  RunningStacks* const running_;
   std::unordered_map<const scheduling_group::SchedulingGroup*, int> groups_;
   std::unique_ptr<EntityCopy[]> chunk_;
   std::uint64_t chunk_address_ = 0;

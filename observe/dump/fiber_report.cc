@@ -55,6 +55,9 @@ const char* ToString(StackNote note) {
       return "it has no stack yet";
     case StackNote::kRunning:
       return "a worker uses its stack, which is not shown";
+    case StackNote::kNoAnswer:
+      return "its stack is not shown: its thread did not answer in time, is in a signal's handler or just left the "
+             "fiber";
     case StackNote::kChanging:
       return "its stack is not shown: it ran while it was being read";
     case StackNote::kUnreadable:
@@ -88,6 +91,8 @@ std::string Describe(const FiberRecord& fiber) { return scheduling_group::Descri
 }  // namespace
 
 void FiberReport::Add(FiberRecord fiber) { fibers_.push_back(std::move(fiber)); }
+
+void FiberReport::Remark(std::string line) { remarks_.push_back(std::move(line)); }
 
 void FiberReport::Write(std::ostream& out) {
   FindOwners();
@@ -162,13 +167,16 @@ void FiberReport::WriteText(std::ostream& out) {
   out << "weft: " << fibers_.size() << " fibers: " << counts["parked"] << " parked, " << counts["ready"] << " ready, "
       << counts["new"] << " new, " << counts["running"] << " running\n";
   if (options_.stacks && !unwinder_.why_not().empty()) out << "no stacks are shown: " << unwinder_.why_not() << "\n";
+  for (const std::string& remark : remarks_) out << remark << "\n";
   const std::vector<Group> groups = MakeGroups();
   if (!options_.filter.empty()) {
     std::size_t shown = 0;
     for (const Group& group : groups) shown += group.fibers.size();
     out << shown << " of them match '" << options_.filter << "'\n";
   }
-  for (const Group& group : groups) WriteTextGroup(out, group);
+  const std::size_t shown = std::min(groups.size(), options_.most_groups);
+  for (std::size_t i = 0; i < shown; ++i) WriteTextGroup(out, groups[i]);
+  if (shown < groups.size()) out << "\n... and " << groups.size() - shown << " more groups of fibers\n";
 }
 
 void FiberReport::WriteTextGroup(std::ostream& out, const Group& group) {
@@ -256,8 +264,14 @@ void FiberReport::WriteJson(std::ostream& out) {
   std::map<int, std::size_t> numbers;  // of the stacks that are shown
   out << "{\"fibers\": " << fibers_.size() << ", \"why_no_stacks\": ";
   WriteQuoted(out, options_.stacks ? unwinder_.why_not() : "not asked for");
-  out << ", \"groups\": [";
-  const char* separator = "\n";
+  out << ", \"remarks\": [";
+  const char* separator = "";
+  for (const std::string& remark : remarks_) {
+    out << std::exchange(separator, ", ");
+    WriteQuoted(out, remark);
+  }
+  out << "], \"groups\": [";
+  separator = "\n";
   for (const Group& group : groups) {
     const FiberRecord& first = group.first();
     out << std::exchange(separator, ",\n") << "{\"count\": " << group.fibers.size() << ", \"state\": \""

@@ -25,6 +25,8 @@ class FiberReport {
       : options_(options), filter_(filter), unwinder_(*unwinder), stacks_(stacks) {}
 
   void Add(FiberRecord fiber);
+  // A line for the head of the report.
+  void Remark(std::string line);
   // When all are there.
   void Write(std::ostream& out);
 
@@ -57,6 +59,7 @@ class FiberReport {
   std::map<std::uint64_t, const FiberRecord*> by_top_;     // of the stack
   std::map<std::uint64_t, const FiberRecord*> by_entity_;  // both: when all are there
   std::map<std::uint64_t, FrameName> names_;
+  std::vector<std::string> remarks_;
 };
 
 }  // namespace weft::observe

@@ -18,6 +18,8 @@ struct LockOwnerPlace {
   static constexpr std::size_t kOfMutex = offsetof(FiberMutex, owner_);
   static constexpr std::size_t kOfSharedMutex = offsetof(FiberSharedMutex, writer_);
 };
+static_assert(LockOwnerPlace::kOfMutex == scheduling_group::kOwnerInMutex &&
+              LockOwnerPlace::kOfSharedMutex == scheduling_group::kOwnerInSharedMutex);
 
 }  // namespace weft::synchronization
 
@@ -26,9 +28,8 @@ namespace weft::observe {
 // Its address; 0: what is waited for is no lock. There lies an address on the owner's stack, or 0.
 inline std::uint64_t PlaceOfOwner(scheduling_group::WaitReason reason) noexcept {
   using scheduling_group::WaitKind;
-  using synchronization::LockOwnerPlace;
-  if (reason.kind() == WaitKind::kMutex) return reason.object() + LockOwnerPlace::kOfMutex;
-  if (reason.kind() == WaitKind::kSharedMutex) return reason.object() + LockOwnerPlace::kOfSharedMutex;
+  if (reason.kind() == WaitKind::kMutex) return reason.object() + scheduling_group::kOwnerInMutex;
+  if (reason.kind() == WaitKind::kSharedMutex) return reason.object() + scheduling_group::kOwnerInSharedMutex;
   return 0;
 }
 

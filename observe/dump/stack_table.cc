@@ -21,16 +21,26 @@ int StackTable::Find(const StackCopy& copy) {
   ++unwound_;
   Shape shape;
   shape.frames = unwinder_.Unwind(copy, most_frames_);
-  if (shape.frames.empty()) return kNone;
-  Addresses addresses;
-  addresses.reserve(shape.frames.size());
-  for (const StackFrame& frame : shape.frames) addresses.push_back(frame.address);
-  const auto [found, is_new] = numbers_.try_emplace(std::move(addresses), static_cast<int>(stacks_.size()));
-  if (is_new) stacks_.push_back(&found->first);
-  shape.number = found->second;
+  const int number = shape.number = NumberOf(shape.frames);
+  if (number == kNone) return kNone;
   const bool all_known = std::all_of(shape.frames.begin(), shape.frames.end(),
                                      [](const StackFrame& frame) { return frame.word != StackFrame::kNowhere; });
   if (all_known) of_size.push_back(std::move(shape));
+  return number;
+}
+
+int StackTable::FindRunning(const StackCopy& copy) {
+  ++unwound_;
+  return NumberOf(unwinder_.Unwind(copy, most_frames_));
+}
+
+int StackTable::NumberOf(const std::vector<StackFrame>& frames) {
+  if (frames.empty()) return kNone;
+  Addresses addresses;
+  addresses.reserve(frames.size());
+  for (const StackFrame& frame : frames) addresses.push_back(frame.address);
+  const auto [found, is_new] = numbers_.try_emplace(std::move(addresses), static_cast<int>(stacks_.size()));
+  if (is_new) stacks_.push_back(&found->first);
   return found->second;
 }
 

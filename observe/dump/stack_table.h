@@ -29,6 +29,8 @@ class StackTable {
   // Its number; the same for the same frames. kNone: it cannot be unwound.
   static constexpr int kNone = -1;
   int Find(const StackCopy& copy);
+  // The same of one that runs: always unwound.
+  int FindRunning(const StackCopy& copy);
 
   std::size_t size() const { return stacks_.size(); }
   // The addresses, the innermost first.
@@ -43,6 +45,7 @@ class StackTable {
     int number;
   };
 
+  int NumberOf(const std::vector<StackFrame>& frames);
   static bool Fits(const Shape& shape, const StackCopy& copy);
 
   StackUnwinder& unwinder_;

@@ -184,6 +184,13 @@ bool StackUnwinder::Session::SetRegisters(Dwfl_Thread* thread, void* self) {
   const auto set = [&](int number, Dwarf_Word value) {
     return me->library_.dwfl_thread_state_registers(thread, number, 1, &value);
   };
+  if (!me->copy_.registers.empty()) {
+    for (std::size_t i = 0; i < me->copy_.registers.size(); ++i) {
+      if (!set(static_cast<int>(i), me->copy_.registers[i])) return false;
+    }
+    me->library_.dwfl_thread_state_register_pc(thread, me->copy_.pc);
+    return true;
+  }
   for (const SavedRegister saved : kSaved) {
     if (!set(saved.number, me->copy_.words[saved.word])) return false;
   }
@@ -198,6 +205,7 @@ int StackUnwinder::Session::AddFrame(Dwfl_Frame* frame, void* self) {
   Dwarf_Addr address = 0;
   bool is_activation = false;
   if (!me->library_.dwfl_frame_pc(frame, &address, &is_activation) || address == 0) return DWARF_CB_ABORT;
+  if (me->frames_.empty() && !me->copy_.registers.empty()) ++address;
   std::size_t word = StackFrame::kNowhere;
   const auto read = std::find_if(me->reads_.begin() + static_cast<std::ptrdiff_t>(me->reads_used_), me->reads_.end(),
                                  [&](std::size_t candidate) { return me->copy_.words[candidate] == address; });
@@ -210,7 +218,7 @@ int StackUnwinder::Session::AddFrame(Dwfl_Frame* frame, void* self) {
 }
 
 std::vector<StackFrame> StackUnwinder::Session::Unwind(const StackCopy& copy, std::size_t most) {
-  if (copy.words.size() < kSavedWords || most == 0) return {};
+  if ((copy.registers.empty() && copy.words.size() < kSavedWords) || most == 0) return {};
   copy_ = copy;
   most_ = most;
   frames_.clear();

@@ -1,12 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// StackUnwinder: the frames of a suspended fiber, from a copy of the used part of its stack, and their names.
+// StackUnwinder: the frames of a fiber, from a copy of the used part of its stack, and their names.
 //
-// The registers are those that the switch has saved at the bottom of the stack (jump_fcontext() of Boost.Context). From
-// there elfutils' libdwfl walks by the unwind tables of the program and its libraries, reading the copy. Nothing is
-// run or stopped. Names come from the symbol tables of the files, file and line from their debug information, if they
-// have it; nothing is fetched from elsewhere, nor is a process started.
+// The registers of a suspended fiber are those that the switch has saved at the bottom of the stack (jump_fcontext() of
+// Boost.Context); those of one that runs come with the copy (running_stacks.h). From there elfutils' libdwfl walks by
+// the unwind tables of the program and its libraries, reading the copy. Nothing is run or stopped. Names come
+// from the symbol tables of the files, file and line from their debug information, if they have it; nothing is fetched
+// from elsewhere, nor is a process started.
 //
 // libdw.so.1 is loaded when the first unwinder is made: programs that never dump are not linked with it. Without it, or
 // where Weft was built without its headers, there are no frames, and why_not() says so.
@@ -32,10 +33,15 @@ namespace weft::observe {
 struct StackCopy {
   std::uint64_t low = 0;
   std::span<const std::uint64_t> words;
+  // Of a flow that runs: its registers in DWARF's order, and where it is. Empty: it is suspended, and its registers lie
+  // on the stack.
+  std::span<const std::uint64_t> registers = {};
+  std::uint64_t pc = 0;
 };
 
 struct StackFrame {
-  std::uint64_t address = 0;  // where it goes on
+  // Where it goes on. Of one that runs, the innermost: one more, as if it were a call that returns there.
+  std::uint64_t address = 0;
   // Where that address was found: its word in the copy. kNowhere: it is not known.
   std::size_t word = 0;
   static constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);

@@ -24,11 +24,14 @@
 // in one global word, which the slice monitor writes every 10 to 80 ms while a worker is up, and each worker when it
 // gets up. A wait therefore seems up to 0.1 s longer than it is; longer still where the monitor gets no CPU.
 // Rejected: a record on the fiber's stack that the entity points to (three stores, and one cold page more for each
-// fiber that a dump reads); a stamp in the state word (each transition would have to keep it).
+// fiber that a dump reads); a stamp in the state word (each transition would have to keep it); one word for both (kind
+// and address take 55 bits, and 9 tell neither times nor turns apart); one store of both words (the reason is written
+// before a waker may come, the stamp when the worker has found its next fiber).
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_WAIT_REASON_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_WAIT_REASON_H_
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 
 #include "weft/base/thread/cpu.h"
@@ -62,16 +65,21 @@ enum class WaitKind : std::uint8_t {
   kCount,
 };
 
-// As filters and reports spell it.
+// As filters, reports and debuggers spell it.
+inline constexpr const char* kWaitKindNames[] = {
+    "unspecified",   "mutex",        "shared_mutex",  "condition_variable", "latch",       "barrier",
+    "wait_group",    "event",        "semaphore",     "channel_put",        "channel_get", "select",
+    "join",          "scope",        "sleep",         "readable",           "writable",    "descriptor",
+    "blocking_pool", "name_look_up", "timer_callback"};
+static_assert(sizeof(kWaitKindNames) / sizeof(kWaitKindNames[0]) == static_cast<std::size_t>(WaitKind::kCount));
 constexpr const char* ToString(WaitKind kind) noexcept {
-  constexpr const char* kNames[] = {
-      "unspecified",   "mutex",        "shared_mutex",  "condition_variable", "latch",       "barrier",
-      "wait_group",    "event",        "semaphore",     "channel_put",        "channel_get", "select",
-      "join",          "scope",        "sleep",         "readable",           "writable",    "descriptor",
-      "blocking_pool", "name_look_up", "timer_callback"};
-  static_assert(sizeof(kNames) / sizeof(kNames[0]) == static_cast<std::size_t>(WaitKind::kCount));
-  return kind < WaitKind::kCount ? kNames[static_cast<std::size_t>(kind)] : "unknown";
+  return kind < WaitKind::kCount ? kWaitKindNames[static_cast<std::size_t>(kind)] : "unknown";
 }
+
+// Where locks keep their owners (sync/wait/lock_owner.h): in a kMutex and in a kSharedMutex. For debuggers;
+// observe/dump/fiber_reader.cc asserts it.
+inline constexpr std::size_t kOwnerInMutex = 16;
+inline constexpr std::size_t kOwnerInSharedMutex = 24;
 
 class WaitReason {
  public:

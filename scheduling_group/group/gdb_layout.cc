@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 #include "weft/scheduling_group/fiber/fiber_state.h"
 #include "weft/scheduling_group/fiber/node_arena.h"
@@ -37,13 +38,15 @@ struct GdbOffsets {
   static constexpr std::size_t kGroup = offsetof(FiberEntity, group_);
   static constexpr std::size_t kStackTop = offsetof(FiberEntity, stack_top_);
   static constexpr std::size_t kSavedSp = offsetof(FiberEntity, context) + context::Context::SavedStackPointerOffset();
+  static constexpr std::size_t kWait = offsetof(FiberEntity, next);
   static constexpr std::size_t kGroupId = offsetof(SchedulingGroup, id_);
   static constexpr std::size_t kGroupWorkers = offsetof(SchedulingGroup, options_) + offsetof(GroupOptions, workers);
   static constexpr std::size_t kGroupNode = offsetof(SchedulingGroup, options_) + offsetof(GroupOptions, node);
 
   // How the script reads them. Another size or number: another kVersion (GDB1).
   static_assert(sizeof(FiberEntity::id_) == 8 && sizeof(FiberEntity::state_) == 4 && sizeof(FiberEntity::name_) == 8 &&
-                sizeof(FiberEntity::group_) == 8 && sizeof(FiberEntity::stack_top_) == 8);
+                sizeof(FiberEntity::group_) == 8 && sizeof(FiberEntity::stack_top_) == 8 &&
+                sizeof(FiberEntity::next) == 8);
   static_assert(sizeof(SchedulingGroup::id_) == 4 && sizeof(GroupOptions::workers) == 4 &&
                 sizeof(GroupOptions::node) == 4 && sizeof(group_count) == 8);
 };
@@ -52,7 +55,7 @@ struct GdbOffsets {
 static_assert(static_cast<int>(FiberPhase::kDead) == 0 && static_cast<int>(FiberPhase::kRunning) == 1 &&
               static_cast<int>(FiberPhase::kParking) == 2 && static_cast<int>(FiberPhase::kNotified) == 3 &&
               static_cast<int>(FiberPhase::kParked) == 4 && static_cast<int>(FiberPhase::kReady) == 5);
-static_assert(GdbLayout::kVersion == 1 && sizeof(GdbLayout) == 176 + sizeof(context::SavedRegisters),
+static_assert(GdbLayout::kVersion == 2 && sizeof(GdbLayout) == 216 + sizeof(context::SavedRegisters),
               "weft_gdb.py has the same fields (GDB1)");
 
 extern "C" constinit const GdbLayout weft_gdb_layout = {.magic = "weft gdb layout",
@@ -70,11 +73,16 @@ extern "C" constinit const GdbLayout weft_gdb_layout = {.magic = "weft gdb layou
                                                         .entity_group = GdbOffsets::kGroup,
                                                         .entity_stack_top = GdbOffsets::kStackTop,
                                                         .entity_saved_sp = GdbOffsets::kSavedSp,
+                                                        .entity_wait = GdbOffsets::kWait,
                                                         .groups = &all_groups,
                                                         .group_count = &group_count,
                                                         .group_id = GdbOffsets::kGroupId,
                                                         .group_workers = GdbOffsets::kGroupWorkers,
                                                         .group_node = GdbOffsets::kGroupNode,
+                                                        .wait_kinds = kWaitKindNames,
+                                                        .wait_kind_count = std::size(kWaitKindNames),
+                                                        .mutex_owner = kOwnerInMutex,
+                                                        .shared_mutex_owner = kOwnerInSharedMutex,
                                                         .stacks = &context::stack_table_layout,
                                                         .saved = context::kSavedRegisters};
 

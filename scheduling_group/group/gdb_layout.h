@@ -31,7 +31,7 @@ namespace weft::scheduling_group {
 
 // The script has the fields in the same order: `Record` in weft_gdb.py. No padding.
 struct GdbLayout {
-  static constexpr std::uint32_t kVersion = 1;
+  static constexpr std::uint32_t kVersion = 2;
 
   char magic[16];
   std::uint32_t version;
@@ -51,6 +51,7 @@ struct GdbLayout {
   std::uint64_t entity_group;
   std::uint64_t entity_stack_top;  // null: it has none
   std::uint64_t entity_saved_sp;   // of a fiber that has a stack and does not run
+  std::uint64_t entity_wait;       // of a parked one: a WaitReason (fiber/wait_reason.h)
 
   // The groups of the runtime, and how many there are. (FiberLoops' groups are found through their fibers.)
   const std::array<SchedulingGroup*, kMaxGroups>* groups;
@@ -59,6 +60,12 @@ struct GdbLayout {
   std::uint64_t group_id;
   std::uint64_t group_workers;
   std::uint64_t group_node;  // -1: any
+
+  // The names of a WaitReason's kinds, and where in a mutex and in a shared mutex its owner's address is.
+  const char* const* wait_kinds;
+  std::uint64_t wait_kind_count;
+  std::uint64_t mutex_owner;
+  std::uint64_t shared_mutex_owner;
 
   const context::StackTableLayout* stacks;
   context::SavedRegisters saved;

@@ -269,6 +269,20 @@ SliceMonitor::Reports SliceMonitor::CheckLimits(TimePoint now) {
   return reports;
 }
 
+pid_t SliceMonitor::ThreadOf(const FiberEntity* fiber) noexcept {
+  constexpr int kTries = 1000;  // The lock is held for some microseconds.
+  std::unique_lock guard(workers_lock_, std::try_to_lock);
+  for (int i = 0; i < kTries && !guard.owns_lock(); ++i) {
+    std::this_thread::yield();
+    static_cast<void>(guard.try_lock());
+  }
+  if (!guard.owns_lock()) return 0;
+  for (const MonitoredWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
+    if (worker->current_->Look() == fiber) return worker->thread_;
+  }
+  return 0;
+}
+
 bool SliceMonitor::AllSleep() noexcept {
   const std::lock_guard guard(workers_lock_);
   for (const MonitoredWorker* worker = workers_; worker != nullptr; worker = worker->next_) {

@@ -56,6 +56,7 @@
 #define WEFT_SCHEDULING_GROUP_WATCH_SLICE_MONITOR_H_
 
 #include <time.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -231,6 +232,7 @@ class SliceMonitor {
     const int group_;
     const std::string_view group_name_;
     const unsigned index_;
+    const pid_t thread_ = ::gettid();
     const bool has_limits_ = SliceLimits::on();
     std::atomic<std::uint64_t> turns_again_{0};  // as WorkerCounters
     std::atomic<bool>* const is_over_;           // The thread's flag.
@@ -253,6 +255,10 @@ class SliceMonitor {
   // Each team of workers calls them, before it begins and after its end. False: the system refuses a thread.
   [[nodiscard]] bool AddTeam();
   void RemoveTeam() noexcept;
+
+  // The thread of the worker that runs this fiber now; 0: none does, or the lock is held for long (perhaps by a thread
+  // that dies, or did not come along with a fork). Any thread.
+  pid_t ThreadOf(const FiberEntity* fiber) noexcept;
 
   // Statistics.
   std::uint64_t checks() const noexcept { return checks_.load(std::memory_order_relaxed); }

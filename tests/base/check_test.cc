@@ -83,6 +83,13 @@ TEST(CheckDeathTest, AddsWhatTheContextHookSays) {
   SetCheckContextHook(nullptr);
 }
 
+TEST(CheckDeathTest, CallsTheHookAfterItsMessage) {
+  SetFatalErrorHook([] { std::fprintf(stderr, "<hook>\n"); });
+  EXPECT_DEATH(FailsACheck(), "check_test.cc:[0-9]+\\] sum 2 as (.|\n)*<hook>");
+  SetFatalErrorHook(nullptr);
+  EXPECT_DEATH(FailsACheck(), "in FailsACheck.\n$");
+}
+
 TEST(CheckDeathTest, TellsTheUsersSinkAndGlog) {
   SetLogSink([](LogSeverity severity, const char*, int, std::string_view text) {
     if (severity == LogSeverity::kFatal) std::fprintf(stderr, "<sink: %.*s>\n", int(text.size()), text.data());

@@ -10,7 +10,9 @@
 
 int main() {
   constexpr int kFibers = 1000;
-  weft::StartRuntime();
+  weft::RuntimeOptions options;
+  options.dump_signal = "USR2";  // Refused if the linker has left out what makes dumps.
+  weft::StartRuntime(options);
   std::atomic<int> ran{0};
   int refused = 0;
   {

@@ -65,6 +65,8 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   Set("fiber_limit_fibers", "11");
   Set("fiber_slice_warning_ms", "13");
   Set("fiber_slice_error_ms", "14");
+  Set("fiber_dump_signal", "USR2");
+  Set("fiber_dump_on_crash", "false");
   const RuntimeOptions options = Read();
   EXPECT_EQ(options.concurrency_hint, 12);
   EXPECT_EQ(options.groups, "latency:6,batch:2");
@@ -91,6 +93,8 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   EXPECT_EQ(options.limit_fibers, 11);
   EXPECT_EQ(options.slice_warning, 13ms);
   EXPECT_EQ(options.slice_error, 14ms);
+  EXPECT_EQ(options.dump_signal, "USR2");
+  EXPECT_FALSE(options.dump_on_crash);
 }
 
 TEST_F(RuntimeFlagsTest, NegativeNumbersArriveAsThatAndAreRefused) {
@@ -174,6 +178,16 @@ TEST_F(RuntimeFlagsTest, ABadFlagEndsTheProcessByExitCodeTwoAndOneLine) {
         StartRuntime();
       },
       ::testing::ExitedWithCode(2), "^StartRuntime: --fiber_stack_size=7: must be in [^\n]*\n$");
+}
+
+// This program has the layers up to fiber only.
+TEST_F(RuntimeFlagsTest, ADumpIsRefusedWithoutTheLayerThatMakesIt) {
+  RuntimeOptions options;
+  options.dump_signal = "USR2";
+  std::string error;
+  EXPECT_FALSE(TryStartRuntime(options, &error));
+  EXPECT_EQ(error,
+            "--fiber_dump_signal=USR2: must be empty: this program is linked without weft::observe, which makes dumps");
 }
 
 // The flag files that come with Weft: each can be used, and default.flags has every flag.

@@ -118,6 +118,12 @@ INSTANTIATE_TEST_SUITE_P(
                  "--fiber_slice_warning_ms=-1", "in 0..86400000 (0: off)"},
         BadValue{"SliceErrorHuge", [](RuntimeOptions& o) { o.slice_error = 25h; }, "--fiber_slice_error_ms=90000000",
                  "in 0..86400000 (0: off)"},
+        BadValue{"DumpSignalUnknown", [](RuntimeOptions& o) { o.dump_signal = std::string("FUN"); },
+                 "--fiber_dump_signal=FUN", "empty or a signal that can be handled, as in USR2"},
+        BadValue{"DumpSignalOfAFault", [](RuntimeOptions& o) { o.dump_signal = std::string("SIGSEGV"); },
+                 "--fiber_dump_signal=SIGSEGV", "empty or a signal"},
+        BadValue{"DumpSignalKill", [](RuntimeOptions& o) { o.dump_signal = std::string("9"); }, "--fiber_dump_signal=9",
+                 "empty or a signal"},
         BadValue{"LimitFibersNegative", [](RuntimeOptions& o) { o.limit_fibers = -5; }, "--fiber_limit_fibers=-5",
                  "in 0..1000000000 (0: off)"}),
     [](const auto& info) { return info.param.name; });
@@ -140,6 +146,9 @@ TEST(ValidateOptions, AllowsWhatIsJustInRange) {
       [](RuntimeOptions& o) { o.limit_fibers = 1; },
       [](RuntimeOptions& o) { o.slice_warning = 24h; },
       [](RuntimeOptions& o) { o.slice_error = 1ms; },
+      [](RuntimeOptions& o) { o.dump_signal = std::string("USR2"); },
+      [](RuntimeOptions& o) { o.dump_signal = std::string("SIGHUP"); },
+      [](RuntimeOptions& o) { o.dump_signal = std::string("40"); },
       [](RuntimeOptions& o) { o.topology = std::string("numa:4 core:8 pu:2"); },
       [](RuntimeOptions& o) {
         o.topology = std::string("numa:2 core:8 pu:1");

@@ -5,17 +5,22 @@
 // child, beside a loop, and without memory.
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <fstream>
 #include <new>
 #include <ostream>
+#include <sstream>
 #include <streambuf>
 #include <string>
 #include <thread>
 
+#include "weft/base/report/build_mode.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_loop.h"
 #include "weft/fiber/runtime.h"
@@ -69,6 +74,61 @@ TEST(DumpAnyTime, AfterAForkTheChildShowsTheFibersOfItsParent) {
   event.Set();
   waiter.Join();
 }
+
+TEST(DumpAnyTime, AForkWhileAnotherThreadDumpsLeavesNothingLockedInTheChild) {
+  fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+  std::atomic<bool> stop{false};
+  Fiber runner({.name = "runner"}, [&] {
+    while (!stop) continue;
+  });
+  std::thread dumper([&] {
+    while (!stop) static_cast<void>(DumpText());
+  });
+  for (int i = 0; i < testing::Scaled(10); ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(static_cast<unsigned>(testing::kSoon.count()));
+      ::_exit(Has(DumpText(), "fiber 'runner' (id ") ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  stop = true;
+  dumper.join();
+  runner.Join();
+}
+
+#if !WEFT_ASAN && !WEFT_TSAN  // They need their address space.
+
+// In a child, whose address space may grow by so much.
+TEST(DumpAnyTime, WithLittleMemoryItSaysSoOrDumpsLess) {
+  fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+  for (const std::size_t room : {0, 64, 256, 1024, 4096, 16384}) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(static_cast<unsigned>(testing::kSoon.count()));
+      std::size_t pages = 0;
+      std::ifstream("/proc/self/statm") >> pages;
+      rlimit limit{};
+      ::getrlimit(RLIMIT_AS, &limit);
+      limit.rlim_cur = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) + room * 1024;
+      ::setrlimit(RLIMIT_AS, &limit);
+      try {  // What the heap still has.
+        for (;;) asm volatile("" : : "r"(new char[1024]));
+      } catch (const std::bad_alloc&) {
+      }
+      std::ostringstream out;
+      static_cast<void>(DumpFibers(out));
+      ::_exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0) << room << " KiB";
+  }
+}
+
+#endif
 
 TEST(DumpAnyTime, TheFibersOfALoopAreShown) {
   FiberLoop loop;

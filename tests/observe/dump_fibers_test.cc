@@ -14,16 +14,19 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <mutex>
 #include <optional>
+#include <regex>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "weft/base/report/build_mode.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_scope.h"
@@ -361,19 +364,6 @@ TEST_P(DumpFibersTest, AStackThatIsShownIsOneThatTheFiberHad) {
   two.Join();
 }
 
-TEST_P(DumpFibersTest, ARunningFiberIsNamedWithoutItsStack) {
-  std::atomic<bool> stop{false};
-  Fiber runner = Named("runner", [&] {
-    while (!stop) continue;
-  });
-  static_cast<void>(DumpUntil("name=runner", "fiber 'runner' (id " + std::to_string(runner.Id()) + "), running, in"));
-  if (HasUnwinder()) {
-    EXPECT_TRUE(Has(DumpText({.filter = "name=runner"}), "  a worker uses its stack, which is not shown\n"));
-  }
-  stop = true;
-  runner.Join();
-}
-
 // --- The rest ---
 
 TEST_P(DumpFibersTest, AFiberMayDumpWhileOthersRun) {
@@ -404,6 +394,75 @@ TEST_P(DumpFibersTest, AnUnknownFilterIsOneLine) {
     EXPECT_EQ(text.find("DumpFibers: unknown filter '" + std::string(filter) + "': "), 0u) << text;
     EXPECT_EQ(text.find('\n'), text.size() - 1) << text;
   }
+}
+
+// --- docs/diagnosing.md ---
+
+// What a dump says, without stacks (of which the page leaves out lines) and numbers.
+std::string Heads(const std::string& dump) {
+  std::istringstream lines(dump);
+  std::string heads;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("  0x") && line != "  ...") heads += line + "\n";
+  }
+  heads = std::regex_replace(heads, std::regex("0x[0-9a-f]+"), "0x");
+  heads = std::regex_replace(heads, std::regex("[0-9][0-9.e+]*"), "N");
+  return std::regex_replace(heads, std::regex(" to N s"), "");
+}
+
+// The first dump of the page.
+std::string DumpOfThePage() {
+  std::ifstream page(WEFT_DOCS_DIR "/diagnosing.md");
+  std::string dump;
+  for (std::string line; std::getline(page, line);) {
+    if (dump.empty() && !line.starts_with("    weft: ")) continue;
+    if (!line.empty() && !line.starts_with("    ")) break;
+    dump += (line.empty() ? line : line.substr(4)) + "\n";
+  }
+  while (dump.ends_with("\n\n")) dump.pop_back();
+  return dump;
+}
+
+WEFT_NOINLINE void RefreshPrices(FiberMutex* prices, FiberEvent* answer) {
+  const std::scoped_lock lock(*prices);
+  answer->Wait();
+}
+WEFT_NOINLINE void ServeRequest(FiberMutex* prices) {
+  const std::scoped_lock lock(*prices);
+  asm volatile("");
+}
+WEFT_NOINLINE void ParseFile(const std::atomic<bool>* stop) {
+  while (!stop->load(std::memory_order_relaxed)) base::CpuRelax();
+  asm volatile("");
+}
+
+TEST(DumpPage, ThePageOfDiagnosingShowsWhatADumpSays) {
+  if (!HasUnwinder()) GTEST_SKIP() << "no libdw";
+  fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+  FiberMutex prices;
+  FiberEvent answer;
+  std::atomic<bool> stop{false};
+  Fiber refresh = Named("refresh", [&] { RefreshPrices(&prices, &answer); });
+  static_cast<void>(DumpUntil("name=refresh", ", parked: event"));
+  std::vector<Fiber> requests;
+  for (int i = 0; i < 3; ++i) requests.push_back(Named("request", [&] { ServeRequest(&prices); }));
+  static_cast<void>(DumpUntil("reason=mutex", "3 of them match"));
+  Fiber closer = Named("closer", [&] { EXPECT_TRUE(refresh.Join(1h)); });
+  static_cast<void>(DumpUntil("reason=join", "1 of them match"));
+  Fiber parser = Named("parser", [&] { ParseFile(&stop); });
+  std::string dump;
+  do {
+    dump = DumpText();
+  } while (!Has(dump, "parser' (id") || !Has(dump, "running, ") ||
+           (!WEFT_TSAN && !Has(dump, "ParseFile")));  // Without CPU it does not answer.
+  if (!WEFT_TSAN) {
+    EXPECT_EQ(Heads(dump), Heads(DumpOfThePage())) << dump;
+  }
+  stop = true;
+  answer.Set();
+  closer.Join();  // It has joined refresh.
+  parser.Join();
+  for (Fiber& request : requests) request.Join();
 }
 
 TEST_P(DumpFibersTest, JsonIsRead) {

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "weft/fiber/fiber.h"
+#include "weft/fiber/runtime.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/observe/dump_until.h"
@@ -60,6 +61,37 @@ TEST(DumpOnSignal, ASignalThatIsUsedOrIsNoneIsRefused) {
   EXPECT_FALSE(DumpFibersOnSignal(SIGUSR1));
   EXPECT_TRUE(Has(pipe.ReadUntil("\n"), "is not taken: it is used already"));
   ::sigaction(SIGUSR1, &former, nullptr);
+}
+
+RuntimeOptions OptionsWith(const std::string& dump_signal) {
+  RuntimeOptions options = fiber::OptionsOf({1, 1});
+  options.dump_signal = dump_signal;
+  return options;
+}
+
+TEST(DumpOnSignal, TheFlagIsRefusedIfTheSignalIsUsed) {
+  ::signal(SIGUSR1, SIG_IGN);
+  std::string error;
+  EXPECT_FALSE(TryStartRuntime(OptionsWith("USR1"), &error));
+  EXPECT_EQ(error, "--fiber_dump_signal=USR1: must be another one: signal " + std::to_string(SIGUSR1) +
+                       " (User defined signal 1) is not taken: it is used already");
+  ::signal(SIGUSR1, SIG_DFL);
+}
+
+// In children: one signal is enough for a process.
+TEST(DumpOnSignalDeathTest, TheFlagMakesTheSignalDumpInEachRuntime) {
+  const auto run = [] {
+    for (int i = 0; i < 2; ++i) {
+      fiber::RuntimeOf runtime(OptionsWith("SIGUSR1"));
+      StderrPipe pipe;
+      ::raise(SIGUSR1);
+      if (!Has(pipe.ReadUntil("\n"), "weft: 0 fibers")) ::_exit(1);
+    }
+    std::string error;
+    if (TryStartRuntime(OptionsWith("SIGHUP"), &error)) ::_exit(2);
+    ::_exit(Has(error, "another signal makes dumps already") ? 0 : 3);
+  };
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
 }
 
 TEST(DumpOnSignal, TheSignalMakesADump) {

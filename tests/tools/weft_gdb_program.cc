@@ -2,21 +2,25 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // A program with a fiber in each state, for weft_gdb_test.py: gdb stops in ReadyForDebugger(), while they are so.
-//   weft_gdb_program [crash]
-// With `crash` the fiber that runs writes to nowhere, and the process dies.
+//   weft_gdb_program [crash|locks]
+// With `crash` the fiber that runs writes to nowhere, and the process dies. With `locks` more fibers wait: for a mutex,
+// for another fiber, and for each other.
 
 #include <sys/prctl.h>
 
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/fiber_event.h"
+#include "weft/sync/fiber_mutex.h"
 
 #include "testing/policy.h"
 
@@ -68,6 +72,37 @@ WEFT_NOINLINE void StartSpinnerAndYield() {
   while (!ready_fiber_is_left) weft::FiberYield();
 }
 
+weft::FiberMutex owned;
+weft::FiberMutex left_first;
+weft::FiberMutex right_first;
+std::atomic<bool> right_has_its_first{false};
+std::atomic<bool> all_wait{false};
+
+// They never end.
+void StartFibersThatWaitForLocks() {
+  static weft::Fiber owner({.name = "owner"}, [] {
+    const std::scoped_lock lock(owned);
+    end.Wait();
+  });
+  for (const char* name : {"first", "second"}) {
+    weft::Fiber({.name = name}, [] { const std::scoped_lock lock(owned); }).Detach();
+  }
+  weft::Fiber({.name = "joiner"}, [] { owner.Join(); }).Detach();
+  weft::Fiber({.name = "left"}, [] {
+    const std::scoped_lock lock(left_first);
+    while (!right_has_its_first) weft::FiberYield();
+    all_wait = true;
+    right_first.lock();
+  }).Detach();
+  weft::Fiber({.name = "right"}, [] {
+    const std::scoped_lock lock(right_first);
+    right_has_its_first = true;
+    left_first.lock();
+  }).Detach();
+  while (!all_wait) {
+  }
+}
+
 int main(int argc, char** argv) {
   ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // gdb may attach where only parents may (Yama).
   weft::RuntimeOptions options;
@@ -75,6 +110,8 @@ int main(int argc, char** argv) {
   options.scheduling_name = weft::testing::PolicyUnderTest();
   weft::StartRuntime(options);
   // One worker: when a fiber runs, those before it have left their stacks.
+  const bool with_locks = argc > 1 && std::strcmp(argv[1], "locks") == 0;
+  if (with_locks) StartFibersThatWaitForLocks();
   weft::Fiber parked({.name = "waits for the end"}, [] {
     parked_id = weft::GetFiberId();
     WaitDeep(3);
@@ -94,6 +131,7 @@ int main(int argc, char** argv) {
     ready.Join();
   }
   ReadyForDebugger();
+  if (with_locks) std::_Exit(0);
   debugger_was_here = true;
   end.Set();
   late.Join();

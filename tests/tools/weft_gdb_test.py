@@ -75,6 +75,17 @@ class OnAProcess(unittest.TestCase):
         output = live(mark("all"), "weft fibers", mark("end"), "kill")
         self.assertEqual(without_numbers(shown), without_numbers(part(output, "all")))
 
+    def test_the_page_shows_the_locks_that_gdb_shows(self):
+        page = (pathlib.Path(SCRIPT).parents[2] / "docs/diagnosing.md").read_text()
+        shown = re.search(r"\(gdb\) weft locks\n((?:    (?!\(gdb\)).*\n)+)", page)[1]
+
+        def without_numbers(text):
+            return [re.sub(r"0x[0-9a-f]+|\d+", "N", line.strip()) for line in text.strip().splitlines()]
+
+        output = gdb(["break ReadyForDebugger", "run locks", f"source {SCRIPT}", mark("all"), "weft locks", mark("end"),
+                      "kill"], PROGRAM)
+        self.assertEqual(without_numbers(shown), without_numbers(part(output, "all")))
+
     def test_stacks_are_shown_and_the_selected_frame_stays(self):
         output = live(mark("parked"), "weft bt parked_id", mark("short"), "weft bt parked_id 1", mark("running"),
                       "weft bt running_id", mark("all"), "weft apply all bt", mark("here"), "frame", "bt", "kill")
@@ -113,6 +124,24 @@ class OnAProcess(unittest.TestCase):
         self.assertRegex(part(output, "after"), r"^#0 .*puts.*\n#1 .* main \(")
         self.assertIn("no fiber is shown", part(output, "after"))
 
+    def test_locks_are_listed_with_owners_waiters_and_cycles(self):
+        output = gdb(["break ReadyForDebugger", "run locks", f"source {SCRIPT}", mark("all"), "weft locks",
+                      mark("joins"), "weft locks join", mark("none"), "weft locks barrier", "kill"], PROGRAM)
+        self.check_locks(part(output, "all"))
+        self.assertRegex(part(output, "joins"), r"^join of fiber 'owner' \(id \d+\): 1 waiting: fiber 'joiner'.*\n?$")
+        self.assertTrue(part(output, "none").startswith("no fiber waits\n"), output)
+
+    def check_locks(self, output):
+        fiber = r"fiber '{}' \(id \d+\)".format
+        at = "mutex 0x[0-9a-f]+"
+        for line in (f"{at}, owned by {fiber('owner')}: 2 waiting: {fiber('first')}, {fiber('second')}",
+                     f"join of {fiber('owner')}: 1 waiting: {fiber('joiner')}",
+                     f"event 0x[0-9a-f]+: 3 waiting: {fiber('owner')}, {fiber('waits for the end')}, "
+                     r"fiber \(unnamed\) \(id \d+\)",
+                     f"a cycle: {fiber('left')} waits for {at}, owned by {fiber('right')}, which waits for {at}, owned "
+                     f"by {fiber('left')}"):
+            self.assertRegex(output, f"(?m)^{line}$")
+
     def test_bad_input_is_one_clear_line(self):
         cases = {
             "weft fibers colour=red": "weft: unknown filter 'colour=red': use state=, name=, group=, a state",
@@ -123,7 +152,7 @@ class OnAProcess(unittest.TestCase):
             "weft fiber off": "weft: no fiber is shown",
             "weft apply": "weft: weft apply all CMD: for all fibers",
             "weft apply all": "weft: weft apply all CMD: which command?",
-            "weft locks": "weft: fibers of this Weft do not say what they wait for",
+            "weft locks nonsense": "weft: unknown kind 'nonsense': it is one of unspecified, mutex, shared_mutex,",
         }
         for command, line in cases.items():  # A failing command ends a batch.
             code = f'python\ntry: gdb.execute("{command}")\nexcept gdb.error as error: print("[%s]" % error)\n'
@@ -226,9 +255,9 @@ class OnACore(unittest.TestCase):
 
             write(9)
             output = self.look("weft fibers")
-            write(1)
+            write(2)
         self.assertRegex(output, r"(?m)^weft: the program has Weft \d+\.\d+\.\d+ with layout 9, and this script reads "
-                                 r"layout 1: source the weft_gdb.py of that Weft$")
+                                 r"layout 2: source the weft_gdb.py of that Weft$")
         self.assertNotIn("Traceback", output)
 
     def test_weft_gcore_has_the_stacks(self):
@@ -237,6 +266,10 @@ class OnACore(unittest.TestCase):
         output = self.look("weft bt parked_id", mark("all"), "weft fibers", core=core)
         self.assertRegex(output, BT_OF_PARKED)
         self.assertIn("5 of 5 fibers", part(output, "all"))
+
+    def test_a_core_has_the_locks(self):
+        core = self.copy("weft gcore", "locks", "run locks")
+        OnAProcess.check_locks(self, self.look("weft locks", core=core))
 
     def test_gdbs_own_gcore_has_the_stacks_or_the_script_says_that_it_lost_them(self):
         core = self.copy("gcore", "gcore")

@@ -19,11 +19,12 @@ import gdb
 from gdb.FrameDecorator import FrameDecorator
 from gdb.unwinder import Unwinder
 
-LAYOUT_VERSION = 1  # GdbLayout::kVersion
+LAYOUT_VERSION = 2  # GdbLayout::kVersion
 PHASES = ("free", "running", "parking", "notified", "parked", "ready")  # FiberPhase
 STATES = ("new", "ready", "running", "switching", "parked")  # what is shown
 MOST_PLACES = 10000  # fibers whose frames `weft fibers` looks through: about 0.4 ms each
 MOST_FRAMES = 64
+MOST_WAITERS = 5  # that `weft locks` names
 FIRST_LOOP_GROUP = 1024  # LoopGroups::kFirstId
 
 
@@ -58,8 +59,9 @@ class Record:
 
     HEADER = struct.Struct("<16sII16sQ")
     FIELDS = ("chunks", "max_chunks", "entities_per_chunk", "entity_size", "entity_id", "entity_state", "entity_name",
-              "entity_group", "entity_stack_top", "entity_saved_sp", "groups", "group_count", "group_id",
-              "group_workers", "group_node", "stacks")
+              "entity_group", "entity_stack_top", "entity_saved_sp", "entity_wait", "groups", "group_count",
+              "group_id", "group_workers", "group_node", "wait_kinds", "wait_kind_count", "mutex_owner",
+              "shared_mutex_owner", "stacks")
     SAVED = struct.Struct("<8sQ" + "8sQ" * 16)
 
     def __init__(self):
@@ -83,6 +85,12 @@ class Record:
         self.saved = {name: offset for name, offset in zip(names[1:], saved[3::2]) if name}
         self.program_counter = next(name for name in ("rip", "pc") if name in self.saved)
 
+    def kind(self, number):
+        """The name of a WaitKind."""
+        if number >= self.wait_kind_count:
+            return "unspecified"
+        return text_at(words(self.wait_kinds + 8 * number, 1)[0])
+
     @staticmethod
     def find():
         """By its section, which stripped programs have, too."""
@@ -104,9 +112,17 @@ class Fiber:
         self.group = word(record.entity_group)
         self.stack_top = word(record.entity_stack_top)
         self.saved_sp = word(record.entity_saved_sp)
+        self.wait = word(record.entity_wait)
         self.phase = PHASES[struct.unpack_from("<I", raw, at + record.entity_state)[0]]
         self.name_at = word(record.entity_name)
         self.thread = None  # that stands on its stack
+
+    @property
+    def waits_for(self):
+        """(kind, object): WaitReason in scheduling_group/fiber/wait_reason.h. None: it is not parked."""
+        if self.state != "parked":
+            return None
+        return self.record.kind(self.wait >> 57), self.wait & (1 << 56) - 1
 
     @property
     def name(self):
@@ -196,6 +212,7 @@ class Process:
         self.record = Record()
         self.stacks = Stacks(self.record)
         self.fibers = sorted(self.read_fibers(), key=lambda fiber: fiber.id)
+        self.by_slot = None  # of their stacks; made when it is needed
         self.find_threads()
 
     def read_fibers(self):
@@ -225,6 +242,22 @@ class Process:
                     if fiber is not None:
                         fiber.thread, fiber.running_sp = thread, register(frame, "sp")
                         break
+
+    def owner(self, kind, at):
+        """The fiber that has what others wait for, "a thread", or None: it has no owner, or none is known."""
+        if kind == "join":
+            return next((fiber for fiber in self.fibers if fiber.entity == at), None)
+        offset = {"mutex": self.record.mutex_owner, "shared_mutex": self.record.shared_mutex_owner}.get(kind)
+        if offset is None:
+            return None
+        try:
+            address = words(at + offset, 1)[0]
+        except gdb.GdbError:
+            return None
+        if self.by_slot is None:
+            self.by_slot = {self.stacks.slot(fiber.stack_top - 1): fiber for fiber in self.fibers if fiber.stack_top}
+        slot = self.stacks.slot(address)
+        return self.by_slot.get(slot) if slot else "a thread" if address else None
 
     def groups(self):
         """{address: (id, workers, node)} of the runtime's groups, and of those that fibers are in."""
@@ -579,13 +612,52 @@ class WeftGroups(Command):
 
 
 class WeftLocks(Command):
-    """List the locks that fibers wait for."""
+    """List what parked fibers wait for, with owners and waiters: weft locks [KIND]...
+Of a mutex, a shared mutex that is locked for writing, and the fiber that is joined the owner is known. Fibers that wait
+for each other in a cycle are listed first."""
 
     NAME = "weft locks"
 
     def invoke(self, argument, from_tty):
-        Record()
-        fail("fibers of this Weft do not say what they wait for: `weft fibers parked` and `weft bt` show where they do")
+        process = Process()
+        kinds = gdb.string_to_argv(argument)
+        known = [process.record.kind(number) for number in range(process.record.wait_kind_count)]
+        for kind in kinds:
+            if kind not in known:
+                fail(f"unknown kind '{kind}': it is one of {', '.join(known)}")
+        waiters = {}
+        for fiber in process.fibers:
+            if fiber.waits_for is not None and (not kinds or fiber.waits_for[0] in kinds):
+                waiters.setdefault(fiber.waits_for, []).append(fiber)
+        owners = {what: process.owner(*what) for what in waiters}
+        for cycle in self.cycles(owners, process):
+            waits = [f"waits for {self.name(fiber.waits_for, owners[fiber.waits_for])}" for fiber in cycle]
+            self.say(f"a cycle: {cycle[0]} " + ", which ".join(waits))
+        for what, fibers in sorted(waiters.items(), key=lambda item: (-len(item[1]), item[1][0].id)):
+            named = ", ".join(str(fiber) for fiber in fibers[:MOST_WAITERS])
+            more = f" and {len(fibers) - MOST_WAITERS} more" if len(fibers) > MOST_WAITERS else ""
+            self.say(f"{self.name(what, owners[what])}: {len(fibers)} waiting: {named}{more}")
+        if not waiters:
+            self.say("no fiber waits")
+
+    @staticmethod
+    def name(what, owner):
+        kind, at = what
+        if kind in ("readable", "writable", "descriptor"):
+            return f"{kind} of descriptor {at}"
+        if kind == "join" and owner is not None:
+            return f"join of {owner}"
+        return kind + (f" {at:#x}" if at else "") + (f", owned by {owner}" if owner is not None else "")
+
+    @staticmethod
+    def cycles(owners, process):
+        """Each once, beginning with its lowest id."""
+        for first in process.fibers:
+            cycle = [first]
+            while (owner := owners.get(cycle[-1].waits_for)) not in (None, "a thread") and owner not in cycle:
+                cycle.append(owner)
+            if owner is first and first.id == min(fiber.id for fiber in cycle):
+                yield cycle
 
 
 class WeftGcore(Command):

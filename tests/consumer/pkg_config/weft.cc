@@ -9,7 +9,9 @@
 
 int main() {
   weft::base::SetLogSink(nullptr);
-  weft::fiber::StartRuntime();
+  weft::RuntimeOptions options;
+  options.dump_signal = "USR2";  // Refused if the linker has left out what makes dumps.
+  weft::fiber::StartRuntime(options);
   weft::io::CircuitBreaker breaker;
   weft::Fiber([&breaker] { static_cast<void>(breaker.TryAdmit()); }).Join();
   return static_cast<int>(weft::fiber::TerminateRuntime());
