@@ -5,9 +5,10 @@
 //
 // The jump itself is Boost.Context's (callee-saved registers, FP control words, stack pointer). Around it a switch
 // keeps what belongs to the flow but lives in the thread: errno, and the two words in which the C++ runtime keeps the
-// exceptions being thrown and handled (__cxa_get_globals); on aarch64 also FPCR, which Boost's jump does not. __errno_location() and __cxa_get_globals() are declared
-// const: compilers would reuse their result after a switch to another thread. So the addresses are taken once per
-// thread (InitThreadState) and travel with the thread as a ThreadState*.
+// exceptions being thrown and handled (__cxa_get_globals); on aarch64 also FPCR, which Boost's jump does not.
+// __errno_location() and __cxa_get_globals() are declared const: compilers would reuse their result after a switch to
+// another thread. So the addresses are taken once per thread (InitThreadState) and travel with the thread as a
+// ThreadState*.
 //
 //     thread T1: SwitchContext(&a, &b, &t1)                   a is suspended; T1 goes on in b
 //     thread T2: SwitchContext(&c, &a, &t2)                   T2 goes on in a: the first call returns, on T2, with &t2
