@@ -3,11 +3,8 @@
 //
 // GrpcInbox: gRPC's messages, out of the bytes of a stream as they come. Of a server and of a client.
 //
-//     for (;;) {
-//       if (inbox.Take(&message) != GrpcInbox::Took::kNeedsMore) break;     // a message, or failure()
-//       const std::span<char> room = inbox.Room();
-//       inbox.Put(Read(room.data(), room.size()));
-//     }
+// While Take() says kNeedsMore, its user reads into Room() and tells how much by Put(). Else there is a message, or a
+// failure().
 //
 // A message is five bytes, whether it is compressed and its size, and then its bytes.
 // Memory: max_message for a message that comes, as far as it has come, and at most twice as much in all; as much again,
