@@ -71,7 +71,10 @@ WEFT_NOINLINE FiberEntity* SchedulingGroup::PollAndPop(unsigned worker) {
     worker_slot(worker).poll_pace.OnPoll(std::chrono::steady_clock::now());
     return nullptr;
   }
-  worker_slot(worker).poll_pace.Poll(reactor());
+  {
+    const context::KeepErrno keep(&context::ThisThreadErrno());  // of the fiber that is about to leave
+    worker_slot(worker).poll_pace.Poll(reactor());
+  }
   return PopNow(worker);
 }
 
