@@ -102,13 +102,18 @@ endfunction()
 
 # A function whose frame is larger than a page touches each page of it, so it cannot jump over the guard below a fiber's stack.  For our code and
 # that of users of weft::weft.
-set(WEFT_STACK_CLASH_PROTECTION $<$<COMPILE_LANG_AND_ID:C,GNU,Clang>:-fstack-clash-protection>
-                                $<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang>:-fstack-clash-protection>)
-if(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
-  # Else g++ takes guards of 64 KiB for granted there, and touches nothing of smaller frames: 2^12 bytes.
-  list(APPEND WEFT_STACK_CLASH_PROTECTION $<$<COMPILE_LANG_AND_ID:C,GNU>:--param=stack-clash-protection-guard-size=12>
-       $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=stack-clash-protection-guard-size=12>)
-endif()
+set(WEFT_STACK_CLASH_PROTECTION "")
+foreach(language IN ITEMS C CXX)
+  if(NOT CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+    list(APPEND WEFT_STACK_CLASH_PROTECTION $<$<COMPILE_LANG_AND_ID:${language},GNU,Clang>:-fstack-clash-protection>)
+    continue()
+  endif()
+  # Without the parameter g++ takes guards of 64 KiB for granted there, and touches nothing of smaller frames: 2^12 bytes. clang has had the option
+  # since version 18; older ones warn that it is unused.
+  list(APPEND WEFT_STACK_CLASH_PROTECTION $<$<COMPILE_LANG_AND_ID:${language},GNU>:-fstack-clash-protection>
+       $<$<COMPILE_LANG_AND_ID:${language},GNU>:--param=stack-clash-protection-guard-size=12>
+       $<$<AND:$<COMPILE_LANG_AND_ID:${language},Clang>,$<VERSION_GREATER_EQUAL:$<${language}_COMPILER_VERSION>,18>>:-fstack-clash-protection>)
+endforeach()
 
 function(weft_add_layer layer)
   cmake_parse_arguments(PARSE_ARGV 1 arg "HEADERS_ONLY" "" "SOURCES;BELOW;LIBS")

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Builds Weft and its tests for aarch64, and runs tests in an emulator (qemu-user):
-#   tools/aarch64.sh [--build] [<argument of ctest that chooses tests>]...
+#   tools/aarch64.sh [--build] [<argument of ctest that chooses tests, but for -E>]...
 # for example:  tools/aarch64.sh -L '^context$'
 #               tools/aarch64.sh -R '^sync[.]fiber_mutex'
 # Without arguments: the unit tests of the layers base to sync, and the context matrix. Builds only what the chosen tests
@@ -15,9 +15,9 @@
 #
 # The compiler and the emulator are Debian packages of this machine. The target's libraries are packages of arm64,
 # fetched and unpacked into the user's cache folder (weft-aarch64), for which apt gets lists and settings of its own
-# there: this machine's dpkg learns nothing of arm64. The emulator runs in a user namespace with a binfmt_misc of its
-# own (Linux 6.7), so that tests may start programs; the machine's is not touched. Where the machine has such an entry
-# already, that one is used.
+# there: this machine's dpkg learns nothing of arm64. Delete the folder to get newer ones. The emulator runs in a user
+# namespace with a binfmt_misc of its own (Linux 6.7), so that tests may start programs; the machine's is not touched.
+# Where the machine has such an entry already, that one is used.
 #
 # The last line is a summary. The exit status is ctest's; 77 if this machine cannot (the reason is printed).
 set -euo pipefail
@@ -45,6 +45,14 @@ case "${1:-}" in
     exit
     ;;
 esac
+for argument in "$@"; do
+  case $argument in
+    -E* | --exclude-regex*)
+      echo "aarch64.sh: -E is taken: tools/aarch64_skipped.txt says what is left out" >&2
+      exit 2
+      ;;
+  esac
+done
 chosen=("$@")
 # The models compute for minutes each in an emulator, but for a few: -R '^base[.].*_model'.
 [ $# -gt 0 ] || chosen=(-L "^($layers)\$" -LE '^model$')
@@ -59,7 +67,7 @@ emulator=$(command -v qemu-aarch64) || cannot "qemu-aarch64 (Debian: qemu-user) 
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/weft-aarch64
 sysroot=$cache/sysroot-$suite-$(sha256sum <<<"${target_packages[*]}" | cut --characters=1-12)
 
-# apt as if on a bare machine of arm64, whose state is in the folder $1. Servers, proxies and keys are the host's.
+# apt as if on a bare machine of arm64, whose state is in the folder $1. Servers and proxies are the host's.
 write_apt_settings() {
   local state=$1 keyring=/usr/share/keyrings/debian-archive-keyring.gpg sources line
   # shellcheck disable=SC2016  # apt expands it.
@@ -100,41 +108,70 @@ make_links_relative() {
   done
 }
 
-make_sysroot() {
-  local state=$cache/apt.$$ made=$sysroot.$$ package directory
+unpack_package() {  # unpack_package <package> <folder>
+  dpkg-deb --fsys-tarfile "$1" |
+    tar --extract --keep-directory-symlink --no-same-owner --directory "$2" \
+      --exclude='./usr/share/doc' --exclude='./usr/share/man' --exclude='./usr/share/locale'
+}
+
+# A shell of its own: it ends at the first error, and leaves nothing behind. (Not after `if`, nor before `||`: there
+# errors would not end it.)
+make_sysroot() (
+  set -e
+  state=$cache/apt.$$ made=$sysroot.$$
+  trap 'rm -rf "$state" "$made"' EXIT
   mkdir -p "$made"
-  # shellcheck disable=SC2064  # These names, now.
-  trap "rm -rf '$state' '$made'" EXIT
   write_apt_settings "$state"
-  apt-get --config-file="$state/apt.conf" --quiet update &&
-    apt-get --config-file="$state/apt.conf" --quiet --yes --download-only install "${target_packages[@]}" ||
-    return 1
+  apt-get --config-file="$state/apt.conf" --quiet update
+  apt-get --config-file="$state/apt.conf" --quiet --yes --download-only install "${target_packages[@]}"
   # As Debian's own base-files has them.
   for directory in bin sbin lib; do
     mkdir -p "$made/usr/$directory"
     ln --symbolic "usr/$directory" "$made/$directory"
   done
-  for package in "$state"/archives/*.deb; do
-    dpkg-deb --fsys-tarfile "$package" |
-      tar --extract --keep-directory-symlink --no-same-owner --directory "$made" \
-        --exclude='./usr/share/doc' --exclude='./usr/share/man' --exclude='./usr/share/locale' || return 1
-  done
+  for package in "$state"/archives/*.deb; do unpack_package "$package" "$made"; done
   make_links_relative "$made"
-  rm -rf "$sysroot" && mv "$made" "$sysroot"  # It appears only when it is complete.
-  rm -rf "$state"
-  trap - EXIT
-}
+  # It appears only when it is complete. Another run may have been faster.
+  mv --no-target-directory "$made" "$sysroot" || [ -d "$sysroot" ]
+)
 
 if [ ! -d "$sysroot" ]; then
   echo "aarch64.sh: fetches libraries of arm64 into $sysroot"
-  make_sysroot || cannot "the libraries of arm64 cannot be had"
+  set +e
+  make_sysroot
+  made=$?
+  set -e
+  [ $made -eq 0 ] || cannot "the libraries of arm64 cannot be had"
+fi
+
+# --- The emulator ---
+
+# The header of an executable file: 64 bits, little-endian, aarch64. P: argv[0] is kept. F: the emulator is opened now.
+magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
+mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
+# shellcheck disable=SC2016  # The shell inside expands it.
+with_binfmt='
+  mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc
+  printf %s "$1" >/proc/sys/fs/binfmt_misc/register
+  shift
+  exec "$@"'
+enter=(unshare --user --map-root-user --mount sh -euc "$with_binfmt" sh ":weft-aarch64:M::$magic:$mask:$emulator:PF")
+probe=$sysroot/usr/lib/aarch64-linux-gnu/ld-linux-aarch64.so.1
+if "$probe" --version >/dev/null 2>&1; then
+  enter=()
+elif [ $run = yes ] && ! "${enter[@]}" "$probe" --version >/dev/null; then  # Before the long build.
+  cannot "neither has the machine a binfmt_misc entry for aarch64, nor may a user namespace have one (Linux 6.7)"
 fi
 
 # --- Building ---
 
 export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 mkdir -p build/logs build/$preset
-madvise=$PWD/build/$preset/madvise.o  # linked into each program
+# Linked into each program. Its name changes with its source, so programs are linked anew.
+madvise=$PWD/build/$preset/madvise-$(sha256sum <tools/aarch64_madvise.c | cut --characters=1-12).o
+# CMake would go on using what it has found in another folder.
+grep --quiet --line-regexp "CMAKE_SYSROOT:[A-Z]*=$sysroot" build/$preset/CMakeCache.txt 2>/dev/null ||
+  rm -rf build/$preset/CMakeCache.txt build/$preset/CMakeFiles
 aarch64-linux-gnu-gcc "--sysroot=$sysroot" -O2 -Wall -Wextra -Werror -c -o "$madvise" tools/aarch64_madvise.c
 cmake --preset $preset -Werror=dev "-DCMAKE_SYSROOT=$sysroot" \
   "-DCMAKE_EXE_LINKER_FLAGS=$madvise" >build/logs/$preset-configure.log 2>&1 || {
@@ -173,22 +210,6 @@ skipped=$(sed -n '/^[^#]/s/ .*//p' tools/aarch64_skipped.txt | sed '/^ctest:/d' 
 export QEMU_LD_PREFIX=$sysroot GTEST_FILTER="*-$skipped"
 run_ctest=(ctest --test-dir "build/$preset" --output-on-failure --no-tests=error --parallel "${TEST_JOBS:-$((2 * jobs))}"
   "${chosen[@]}")
-# The header of an executable file: 64 bits, little-endian, aarch64. P: argv[0] is kept. F: the emulator is opened now.
-magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
-mask='\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff'
-# shellcheck disable=SC2016  # The shell inside expands it.
-with_binfmt='
-  mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc
-  printf %s "$1" >/proc/sys/fs/binfmt_misc/register
-  shift
-  exec "$@"'
-enter=(unshare --user --map-root-user --mount sh -euc "$with_binfmt" sh ":weft-aarch64:M::$magic:$mask:$emulator:PF")
-probe=$sysroot/usr/lib/aarch64-linux-gnu/ld-linux-aarch64.so.1
-if "$probe" --version >/dev/null 2>&1; then
-  enter=()
-elif ! "${enter[@]}" "$probe" --version >/dev/null; then
-  cannot "neither has the machine a binfmt_misc entry for aarch64, nor may a user namespace have one (Linux 6.7)"
-fi
 status=0
 "${enter[@]}" "${run_ctest[@]}" 2>&1 | tee build/logs/$preset-ctest.log || status=$?
 echo "not run in the emulator:"

@@ -35,7 +35,8 @@ std::atomic<bool>& Granted() noexcept {
 // relaxed: it carries nothing.
 bool HasHeavyFence() noexcept { return Granted().load(std::memory_order_relaxed); }
 
-void HeavyFence() noexcept {
+// Not inlined: errno's address, as in parker.cc.
+WEFT_NOINLINE void HeavyFence() noexcept {
   const int saved_errno = errno;
   // Registers again: a process made by fork() may have to.
   if (!Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) && !(Register() && Membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED))) {

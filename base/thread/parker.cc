@@ -32,8 +32,10 @@ timespec ToTimespec(std::chrono::steady_clock::time_point deadline) {
 
 }  // namespace
 
-bool FutexWait(Atomic<std::uint32_t>* word, std::uint32_t expected,
-               const std::chrono::steady_clock::time_point* deadline) noexcept {
+// These two are not inlined, also where the linker optimises: in a function that switches, the compiler would go on
+// using the address of the errno of the thread on which it began.
+WEFT_NOINLINE bool FutexWait(Atomic<std::uint32_t>* word, std::uint32_t expected,
+                             const std::chrono::steady_clock::time_point* deadline) noexcept {
   const int saved_errno = errno;
   // FUTEX_WAIT_BITSET: unlike FUTEX_WAIT it takes an absolute time, of CLOCK_MONOTONIC.
   timespec until{};
@@ -47,7 +49,7 @@ bool FutexWait(Atomic<std::uint32_t>* word, std::uint32_t expected,
   return !timed_out;
 }
 
-int FutexWake(Atomic<std::uint32_t>* word, int n) noexcept {
+WEFT_NOINLINE int FutexWake(Atomic<std::uint32_t>* word, int n) noexcept {
   const int saved_errno = errno;
   long result = syscall(SYS_futex, word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n, nullptr, nullptr, 0);
   errno = saved_errno;

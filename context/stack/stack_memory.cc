@@ -24,20 +24,7 @@ constexpr int kPidfdSelf = -10000;      // PIDFD_SELF, Linux 6.14
 
 constexpr std::size_t kMaxRangesPerCall = 1024;  // UIO_MAXIOV
 
-// A switch may get or guard a stack for the next fiber, and errno belongs to the one that leaves.
-class KeepErrno {
- public:
-  KeepErrno() = default;
-  KeepErrno(const KeepErrno&) = delete;
-  KeepErrno& operator=(const KeepErrno&) = delete;
-  ~KeepErrno() { errno = saved_; }
-
- private:
-  const int saved_ = errno;
-};
-
 void* MapAt(void* low, std::size_t size, int flags) {
-  const KeepErrno keep;
   flags |= MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK;
   low = mmap(low, size, PROT_READ | PROT_WRITE, flags, -1, 0);
   if (low == MAP_FAILED) return nullptr;
@@ -54,7 +41,6 @@ bool AdviseOneByOne(std::span<const StackMemory::Range> ranges, int advice) {
 }
 
 bool Advise(std::span<const StackMemory::Range> ranges, int advice) {
-  const KeepErrno keep;
   while (ranges.size() > 1) {
     const auto call = ranges.first(std::min(ranges.size(), kMaxRangesPerCall));
     const std::size_t bytes = std::accumulate(call.begin(), call.end(), std::size_t{0},
@@ -68,7 +54,6 @@ bool Advise(std::span<const StackMemory::Range> ranges, int advice) {
 }
 
 std::size_t ReadNumber(const char* path) {
-  const KeepErrno keep;
   const int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
   char text[32] = {};
@@ -91,19 +76,13 @@ std::size_t StackMemory::PageSize() {
 
 void* StackMemory::Map(std::size_t size) { return MapAt(nullptr, size, 0); }
 
-void StackMemory::Unmap(void* low, std::size_t size) {
-  const KeepErrno keep;
-  munmap(low, size);
-}
+void StackMemory::Unmap(void* low, std::size_t size) { munmap(low, size); }
 
 bool StackMemory::Renew(void* low, std::size_t size) { return MapAt(low, size, MAP_FIXED) != nullptr; }
 
 bool StackMemory::InstallGuards(std::span<const Range> ranges) { return Advise(ranges, kMadvGuardInstall); }
 
-bool StackMemory::Protect(Range range) {
-  const KeepErrno keep;
-  return mprotect(range.iov_base, range.iov_len, PROT_NONE) == 0;
-}
+bool StackMemory::Protect(Range range) { return mprotect(range.iov_base, range.iov_len, PROT_NONE) == 0; }
 
 void StackMemory::Discard(std::span<const Range> ranges) { Advise(ranges, MADV_DONTNEED); }
 

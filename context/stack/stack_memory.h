@@ -11,7 +11,7 @@
 // BM_Discard of bench/context/stack_pool_benchmark.cc takes 300 ns a stack against 1,300. Not by a pidfd of our own: a
 // forked child would inherit it and advise its parent's memory.
 // A core by gdb's gcore lacks what lies behind the first such guard of a mapping; tools/gdb/weft_gdb.py mends that.
-// Any thread, all of it. Does not allocate, and leaves errno alone, also where the kernel refuses.
+// Any thread, all of it. Does not allocate.
 #ifndef WEFT_CONTEXT_STACK_STACK_MEMORY_H_
 #define WEFT_CONTEXT_STACK_STACK_MEMORY_H_
 

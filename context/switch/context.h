@@ -5,7 +5,7 @@
 //
 // The jump itself is Boost.Context's (callee-saved registers, FP control words, stack pointer). Around it a switch
 // keeps what belongs to the flow but lives in the thread: errno, and the two words in which the C++ runtime keeps the
-// exceptions being thrown and handled (__cxa_get_globals); on aarch64 also FPCR, which Boost's jump does not.
+// exceptions being thrown and handled (__cxa_get_globals); on aarch64 also FPCR, which Boost's jump leaves alone there.
 // __errno_location() and __cxa_get_globals() are declared const: compilers would reuse their result after a switch to
 // another thread. So the addresses are taken once per thread (InitThreadState) and travel with the thread as a
 // ThreadState*.
@@ -73,6 +73,20 @@ void InitThreadState(ThreadState* state);
 // errno of the thread that the caller runs on at this moment. A function that reads errno on both sides of a switch
 // must use this, or include switch_safe_errno.h, which says why.
 int& ThisThreadErrno();
+
+// errno is at the end of a scope as it was at the begin. For what a flow does for others before it leaves: system calls
+// that the kernel may refuse, lines in the log, hooks. Nothing in the scope switches.
+class KeepErrno {
+ public:
+  explicit KeepErrno(int* errno_of_thread) noexcept : errno_(errno_of_thread), saved_(*errno_of_thread) {}
+  ~KeepErrno() { *errno_ = saved_; }
+  KeepErrno(const KeepErrno&) = delete;
+  KeepErrno& operator=(const KeepErrno&) = delete;
+
+ private:
+  int* const errno_;
+  const int saved_;
+};
 
 // A new flow calls this first: the jump keeps what each flow has set, but a new flow would inherit it from the flow
 // left for it, or from the last user of its stack. 2 ns; writes only what differs.

@@ -174,13 +174,13 @@ class Outcome {
 
   // Claims `to`, and returns what is due now.
   template <class... Ts>
-  [[nodiscard]] FutureCallback* MoveTo(StatePtr<Ts...> to) noexcept {
+  [[nodiscard]] FutureCallback* MoveTo(const StatePtr<Ts...>& to) noexcept {
     if (!to->Claim()) return nullptr;
     if (exception_ != nullptr) return to->FillException(std::move(exception_));
     if constexpr (std::is_void_v<R>) {
       return to->Fill();
     } else if constexpr (std::is_same_v<typename ResultOf<R>::FutureType, R>) {
-      return Forwarding<Ts...>::Start(FutureAccess::State(*kept_), std::move(to));
+      return Forwarding<Ts...>::Start(FutureAccess::State(*kept_), to);
     } else {
       return to->Fill(std::move(*kept_));
     }

@@ -73,6 +73,7 @@ WEFT_NOINLINE FiberEntity* SchedulingGroup::PollAndPop(unsigned worker) {
   }
   {
     const NoWaitSection not_the_fiber;  // On its stack, but its wakes are not the fiber's (AD2).
+    const context::KeepErrno keep(&context::ThisThreadErrno());  // of the fiber that is about to leave
     worker_slot(worker).poll_pace.Poll(reactor());
   }
   return PopNow(worker);

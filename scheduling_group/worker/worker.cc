@@ -296,6 +296,7 @@ void Worker::CheckOverflowHandlerAtTimes() {
 
 // False: there is no stack, and the fiber waits for one.
 WEFT_NOINLINE bool Worker::GiveStack(FiberEntity* fiber) {
+  const context::KeepErrno keep(errno_location);  // of the fiber that makes room for it
   context::StackPool* pool = &group->stacks();
   void* top;
   if (!fiber->wants_own_stack()) [[likely]] {
@@ -351,6 +352,7 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
 
 // A fiber is about to leave, and fibers are watched (group_attention.h): runs its hooks, and begins another turn.
 WEFT_NOINLINE WEFT_COLD void Worker::BeforeLeaving(FiberEntity* self) {
+  const context::KeepErrno keep(errno_location);
   // acquire: pairs with the release in OnFiberYield(). nullptr: no fiber has ever had a hook.
   if (const YieldHookRunner run = yield_hook_runner.load(std::memory_order_acquire)) run(self);
   slice_.BeginTurnAgain();  // Also if there is nobody to yield to.
@@ -373,6 +375,7 @@ WEFT_NOINLINE void Worker::YieldAfterSlice() {
   // Fibers whose input or output has become ready are not in the queue yet.
   if (Reactor* poller = group->reactor()) {
     const NoWaitSection not_the_fiber;  // As in SchedulingGroup::PollAndPop().
+    const context::KeepErrno keep(errno_location);
     poller->PollIfDue(std::chrono::steady_clock::now());
   }
   group->policy().SliceIsOver(index);

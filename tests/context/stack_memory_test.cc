@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <vector>
 
@@ -94,25 +93,6 @@ TEST_F(StackMemoryTest, HandsOutHalfOfTheMappingsAsGuards) {
 }
 
 TEST_F(StackMemoryTest, KnowsTheLimitOfMappings) { EXPECT_GT(memory_.MaxMapCount(), 1000u); }
-
-// Each call is refused.
-TEST_F(StackMemoryTest, ErrnoIsLeftAloneThoughTheKernelRefuses) {
-  memory_.Unmap(low_, kPages * page_);
-  const std::vector<StackMemory::Range> gone = EveryOtherPage();
-  const auto keeps = [](auto call) {
-    errno = 1234;
-    call();
-    return errno == 1234;
-  };
-  EXPECT_TRUE(keeps([&] { EXPECT_FALSE(memory_.InstallGuards(gone)); }));
-  EXPECT_TRUE(keeps([&] { EXPECT_FALSE(memory_.Protect(gone[0])); }));
-  EXPECT_TRUE(keeps([&] { memory_.Discard(gone); }));
-  EXPECT_TRUE(keeps([&] { memory_.Populate(gone); }));
-  EXPECT_TRUE(keeps([&] { EXPECT_EQ(memory_.Map(std::size_t{1} << 60), nullptr); }));
-  EXPECT_TRUE(keeps([&] { memory_.Unmap(low_ + 1, page_); }));  // Not a page's begin.
-  low_ = static_cast<char*>(memory_.Map(kPages * page_));
-  ASSERT_NE(low_, nullptr);
-}
 
 TEST_F(StackMemoryTest, ARefusedMappingIsNull) { EXPECT_EQ(memory_.Map(std::size_t{1} << 60), nullptr); }
 

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -15,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/context/switch/context.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/fiber_loop.h"
@@ -141,9 +143,13 @@ TEST_P(FiberHooksTest, YieldHooksRunBeforeEachWaitOfTheirFiberOnly) {
   Fiber([&] {
     const std::uint64_t id = GetFiberId();
     OnFiberYield([&] { EXPECT_EQ(GetFiberId(), id); });
-    OnFiberYield([&] { ++yields; });
+    OnFiberYield([&] {
+      ++yields;
+      context::ThisThreadErrno() = EINVAL;
+    });
     EXPECT_EQ(yields, 0);
     for (int wait = 0; wait < 20; ++wait) {
+      context::ThisThreadErrno() = wait;
       if (wait % 2 == 0) {
         sole.Wait();
         sole.Reset();
@@ -151,6 +157,7 @@ TEST_P(FiberHooksTest, YieldHooksRunBeforeEachWaitOfTheirFiberOnly) {
         EXPECT_TRUE(queued.Acquire(1h));
       }
       EXPECT_EQ(yields, wait + 1);
+      EXPECT_EQ(context::ThisThreadErrno(), wait) << "a hook's error";
     }
     const int before = yields;
     sole.Set();
