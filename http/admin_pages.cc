@@ -42,11 +42,10 @@ void Refuse(Response& response, int status, std::string_view why) {
   Send(response, status, kPlain, base::StrCat(why, "\n"));
 }
 
-// "localhost", "127.0.0.1:8081", "[::1]", also empty: a client of HTTP/1.0 that is no browser.
+// "localhost", "127.0.0.1:8081", "[::1]". None: a client of HTTP/1.0 that is no browser.
 bool IsAddress(std::string_view host) {
-  const std::size_t name_end = host.starts_with('[') ? host.find(']') + 1 : host.find(':');
-  const std::string_view name = host.substr(0, name_end);
-  return name.empty() || name == "localhost" || io::SocketAddress::Parse(base::StrCat(name, ":0")).has_value();
+  const std::string_view name = host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.find(':'));
+  return host.empty() || name == "localhost" || io::SocketAddress::Parse(base::StrCat(name, ":0")).has_value();
 }
 
 std::optional<unsigned char> HexDigit(char c) {

@@ -13,6 +13,7 @@
 #include "weft/base/report/check.h"
 #include "weft/base/report/str_cat.h"
 #include "weft/io/socket_address.h"
+#include "weft/sync/cancel_scope.h"
 
 namespace weft::http {
 namespace {
@@ -45,7 +46,9 @@ AdminPages::Options PageOptions(const AdminServer::Options& options) {
 AdminServer::AdminServer(Options options)
     : options_(std::move(options)), pages_(PageOptions(options_)), http_(RoutesOf(&pages_)) {}
 
-AdminServer::~AdminServer() { Stop(); }
+AdminServer::~AdminServer() {
+  Shielded([this] { Stop(); });
+}
 
 bool AdminServer::Listen(std::string_view address, std::string* why) {
   const std::optional<io::SocketAddress> parsed = io::SocketAddress::Parse(address);

@@ -3,14 +3,15 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Installs what Weft needs on Debian 12, as far as it is missing:
-#   tools/install_dependencies.sh [build|demo|user|test|aarch64|packages|reference|compare|servers]
+#   tools/install_dependencies.sh [build|demo|user|test|aarch64|browser|packages|reference|compare|servers]
 #   build    what is needed to build the library, and to build a program with it
 #   demo     also what ./demo.sh needs: Protobuf for examples/rpc and examples/proxy, nghttp2 for weft::http, and wrk, which
 #            loads the latter
 #   user     what ./test.sh needs without arguments: also the test library, and what the adapters for TLS and HTTP/2 need
 #   test     (default) also what all examples need (gRPC is for interop/grpc_*.h and one example only), the benchmark
-#            library, clang with its sanitizers, the checkers, and two things whose tests are skipped where they cannot
-#            be had: an emulator of machines with several NUMA nodes (tests/guest), and a browser (the admin pages)
+#            library, clang with its sanitizers, the checkers, and an emulator for the tests on machines with several
+#            NUMA nodes (tests/guest), which are skipped where it cannot be had
+#   browser  the browser in which ./test.sh release looks at the admin pages: some 110 MB
 #   aarch64  what tools/aarch64.sh needs of this machine
 #   packages what tools/packages.sh needs
 #   reference  what tools/reference.sh needs
@@ -42,15 +43,16 @@ case "${1:-test}" in
   demo) wanted="$build_packages $demo_packages" optional="" ;;
   user) wanted="$build_packages $user_packages" optional="" ;;
   test)
-    wanted="$build_packages $demo_packages $user_packages $example_packages $test_packages $reference_packages" optional="$emulator_packages $browser_packages"
+    wanted="$build_packages $demo_packages $user_packages $example_packages $test_packages $reference_packages" optional="$emulator_packages"
     ;;
   aarch64) wanted="$cross_packages" optional="" ;;
+  browser) wanted="$browser_packages" optional="" ;;
   packages) wanted="$build_packages $debian_packages" optional="" ;;
   reference) wanted="$reference_packages" optional="" ;;
   compare) wanted="$build_packages $compare_packages" optional="$peer_packages" ;;
   servers) wanted="$server_packages" optional="" ;;
   *)
-    echo "usage: $0 [build|demo|user|test|aarch64|packages|reference|compare|servers]" >&2
+    echo "usage: $0 [build|demo|user|test|aarch64|browser|packages|reference|compare|servers]" >&2
     exit 2
     ;;
 esac

@@ -115,7 +115,7 @@ def running(server):
 def run(command, seconds):
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds)
     if done.returncode != 0:
-        fail(f"{' '.join(command)}: status {done.returncode}\n{done.stdout}{done.stderr}")
+        fail(f"{' '.join(map(str, command))}: status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout
 
 

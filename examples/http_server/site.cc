@@ -212,8 +212,6 @@ void Site::AnswerEcho(Request& request, Response& response) {
       CountOne(too_large_);
       return Refuse(response, 413, "the body is too large");
     case 503:
-      body = {};
-      share.Clear();  // What still comes of it is thrown away, and takes time.
       return Refuse(response, 503, "the memory for bodies is in use");
     default:
       return;  // The server says what was wrong with it.

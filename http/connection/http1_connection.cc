@@ -94,7 +94,7 @@ class Http1Server::Connection final : private Exchange {
   std::error_code Start(int status, const Fields& headers) override;
   IoResult Write(std::string_view bytes, Deadline deadline) override;
   IoResult Write(const NoncontiguousBuffer& body, Deadline deadline) override;
-  std::error_code Flush(Deadline deadline) override { return output_.Flush(Limit(deadline)); }
+  std::error_code Flush(Deadline deadline) override;
   std::error_code Finish(const Fields& trailers) override;
   std::error_code Send(int status, const Fields& headers, std::string_view body, Deadline deadline) override;
   void Reset() override { writer_.Break(); }
@@ -119,7 +119,7 @@ class Http1Server::Connection final : private Exchange {
 
   bool SaysLast() const;
   std::error_code FlushUnlessBatched(Deadline deadline);
-  bool FlushNow() { return writer_.pending().empty() || !Flush({}); }
+  bool FlushNow() { return writer_.pending().empty() || !output_.Flush(Limit({})); }
   std::error_code ReadMore(Deadline deadline);
   void PutContinueIfAwaited();
   std::size_t ReadSize() const;
@@ -279,7 +279,8 @@ IoResult Http1Server::Connection::Read(void* data, std::size_t size, Deadline de
         read_failed_ = true;
         return {0, Http2Errc::kProtocolError};
       case Step::kNeedsMore:
-        std::error_code error = Flush(until);  // The client may wait for it.
+        std::error_code error;
+        if (!writer_.broken()) error = Flush(until);  // The client may wait for it.
         if (!error) error = ReadMore(until);
         if (error) {
           read_failed_ = true;
@@ -324,6 +325,11 @@ IoResult Http1Server::Connection::Write(const NoncontiguousBuffer& body, Deadlin
   }
   result.error = Flush(until);
   return result;
+}
+
+std::error_code Http1Server::Connection::Flush(Deadline deadline) {
+  if (writer_.broken()) return std::make_error_code(std::errc::broken_pipe);  // HC1
+  return output_.Flush(Limit(deadline));
 }
 
 std::error_code Http1Server::Connection::Finish(const Fields& trailers) {

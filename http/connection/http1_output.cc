@@ -20,7 +20,7 @@ constexpr std::size_t kCopyBelow = 8 * 1024;
 IoResult Http1Output::PutPiece(std::string_view piece, Deadline deadline) {
   if (failed_) return {0, std::make_error_code(std::errc::broken_pipe)};
   IoResult result;
-  if (piece.size() < kCopyBelow) {
+  if (piece.size() < (tcp_ != nullptr ? kCopyBelow : kLargeWrite)) {
     result.error = writer_.Put(piece);
     result.bytes = result.ok() ? piece.size() : 0;
     if (result.ok() && writer_.pending().size() >= kLargeWrite) result.error = Flush(deadline);
@@ -29,35 +29,43 @@ IoResult Http1Output::PutPiece(std::string_view piece, Deadline deadline) {
   bool goes_out = false;
   result.error = writer_.BeginPiece(piece.size(), &goes_out);
   if (!goes_out) return {result.ok() ? piece.size() : 0, result.error};
-  result = FlushWith(piece, deadline);
+  result = FlushWith(piece, writer_.piece_end(), deadline);
   if (result.ok()) writer_.EndPiece();
   return result;
 }
 
-// Sends what is pending, and `piece` behind it. `bytes`: of the piece.
-IoResult Http1Output::FlushWith(std::string_view piece, Deadline deadline) {
+// Sends what is pending, then `piece` and `end`. `bytes`: of the piece.
+IoResult Http1Output::FlushWith(std::string_view piece, std::string_view end, Deadline deadline) {
   IoResult result;
   if (failed_) result.error = std::make_error_code(std::errc::broken_pipe);
-  while (result.ok() && (!writer_.pending().empty() || result.bytes < piece.size())) {
-    const IoResult put = WriteTwo(writer_.pending(), piece.substr(result.bytes), deadline);
-    const std::size_t pending = std::min(put.bytes, writer_.pending().size());
-    writer_.Sent(pending);
-    result.bytes += put.bytes - pending;
-    result.error = put.error;
+  while (result.ok() && !(writer_.pending().empty() && piece.empty() && end.empty())) {
+    const IoResult put = WriteSome(writer_.pending(), piece, end, deadline);
+    std::size_t left = put.bytes;
+    const auto take = [&left](std::string_view part) {
+      const std::size_t sent = std::min(left, part.size());
+      left -= sent;
+      return sent;
+    };
+    writer_.Sent(take(writer_.pending()));
+    const std::size_t of_piece = take(piece);
+    piece.remove_prefix(of_piece);
+    end.remove_prefix(take(end));
+    result = {result.bytes + of_piece, put.error};
     failed_ = !put.ok();
   }
   return result;
 }
 
-// Some bytes of the two, of which one may be empty.
-IoResult Http1Output::WriteTwo(std::string_view first, std::string_view then, Deadline deadline) {
-  if (first.empty() || then.empty() || tcp_ == nullptr) {
-    const std::string_view bytes = first.empty() ? then : first;
-    return transport_.Write(bytes.data(), bytes.size(), deadline);
+// Some bytes of the three, of which one at least is not empty.
+IoResult Http1Output::WriteSome(std::string_view pending, std::string_view piece, std::string_view end,
+                                Deadline deadline) {
+  iovec parts[3];
+  std::size_t count = 0;
+  for (const std::string_view bytes : {pending, piece, end}) {
+    if (!bytes.empty()) parts[count++] = {const_cast<char*>(bytes.data()), bytes.size()};
   }
-  const auto part = [](std::string_view bytes) { return iovec{const_cast<char*>(bytes.data()), bytes.size()}; };
-  const iovec parts[] = {part(first), part(then)};
-  return tcp_->WriteSome(parts, 2, deadline);
+  if (count == 1 || tcp_ == nullptr) return transport_.Write(parts[0].iov_base, parts[0].iov_len, deadline);
+  return tcp_->WriteSome(parts, count, deadline);
 }
 
 }  // namespace weft::http

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Http1Output: sends what an Http1Writer puts together: short pieces are copied, and go out with what comes next; long
-// ones go out from where they lie, in one system call with what is pending (over TLS in a write of their own).
+// ones go out from where they lie, in one system call with what is around them. TLS copies what it encrypts, and each
+// of its writes is a system call, so there pieces are long from 64 KiB on.
 //
 // After an error nothing more goes out, until BeginAnswer(). Used by one fiber at a time.
 #ifndef WEFT_HTTP_CONNECTION_HTTP1_OUTPUT_H_
@@ -31,14 +32,14 @@ class Http1Output {
 
   // Of a body. `bytes`: how many were taken over.
   io::IoResult PutPiece(std::string_view piece, Deadline deadline);
-  std::error_code Flush(Deadline deadline) { return FlushWith({}, deadline).error; }
+  std::error_code Flush(Deadline deadline) { return FlushWith({}, {}, deadline).error; }
 
   // So much is put together for a write.
   static constexpr std::size_t kLargeWrite = 64 * 1024;
 
  private:
-  io::IoResult FlushWith(std::string_view piece, Deadline deadline);
-  io::IoResult WriteTwo(std::string_view first, std::string_view then, Deadline deadline);
+  io::IoResult FlushWith(std::string_view piece, std::string_view end, Deadline deadline);
+  io::IoResult WriteSome(std::string_view pending, std::string_view piece, std::string_view end, Deadline deadline);
 
   const interop::Http2Transport& transport_;
   io::TcpStream* const tcp_;

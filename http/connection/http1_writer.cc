@@ -33,18 +33,25 @@ std::string_view ReasonOf(int status) {
   return text.starts_with('<') ? std::string_view() : std::string_view(text.data(), text.size());  // Of unknown ones.
 }
 
-}  // namespace
+// What a head has beside the user's fields: at most 160 bytes, with the longest reason.
+constexpr std::size_t kOwnOfHead = 256;
 
-void Http1Writer::PutField(std::string_view name, std::string_view value) {
-  const std::size_t begin = text_.size();
-  text_.resize(begin + name.size() + value.size() + 4);  // One check for room, not four.
-  char* at = std::copy(name.begin(), name.end(), text_.data() + begin);
-  *at++ = ':';
-  *at++ = ' ';
-  at = std::copy(value.begin(), value.end(), at);
-  *at++ = '\r';
-  *at = '\n';
-}
+// Puts text where there is room for it: for a head that is made once, not for each of its pieces.
+class Pen {
+ public:
+  explicit Pen(char* at) : at_(at) {}
+  Pen& Put(std::string_view text) {
+    at_ = std::copy(text.begin(), text.end(), at_);
+    return *this;
+  }
+  void PutField(std::string_view name, std::string_view value) { Put(name).Put(": ").Put(value).Put("\r\n"); }
+  const char* at() const { return at_; }
+
+ private:
+  char* at_;
+};
+
+}  // namespace
 
 void Http1Writer::Begin(bool head_only, int version) {
   begun_at_ = text_.size();
@@ -74,24 +81,28 @@ std::error_code Http1Writer::Start(int status, const interop::Http2Headers& fiel
   }
   is_last_ = is_last || framing_ == Framing::kEndOfConnection;
 
+  const std::size_t begin = text_.size();
+  text_.resize(begin + fields.bytes() + kOwnOfHead);  // bytes() counts more for a field than its ": " and its end take.
+  Pen pen(text_.data() + begin);
   if (status == 200) {
-    text_.append("HTTP/1.1 200 OK\r\n");
+    pen.Put("HTTP/1.1 200 OK\r\n");
   } else {
-    text_.append("HTTP/1.1 ").append(Digits(static_cast<std::uint64_t>(status), 10).text()).append(" ");
-    text_.append(ReasonOf(status)).append("\r\n");
+    pen.Put("HTTP/1.1 ").Put(Digits(static_cast<std::uint64_t>(status), 10).text()).Put(" ");
+    pen.Put(ReasonOf(status)).Put("\r\n");
   }
   for (const interop::Http2Field field : fields) {
-    if (status != 204 || field.name != "content-length") PutField(field.name, field.value);  // RFC 9110, 8.6
+    if (status != 204 || field.name != "content-length") pen.PutField(field.name, field.value);  // RFC 9110, 8.6
   }
-  if (!fields.Has("date")) PutField("date", HttpDate::Now().text());
-  if (framing_ == Framing::kChunks) PutField("transfer-encoding", "chunked");
-  if (has_body && length.has_value() && !said.has_value()) PutField("content-length", Digits(*length, 10).text());
+  if (!fields.Has("date")) pen.PutField("date", HttpDate::Now().text());
+  if (framing_ == Framing::kChunks) pen.PutField("transfer-encoding", "chunked");
+  if (has_body && length.has_value() && !said.has_value()) pen.PutField("content-length", Digits(*length, 10).text());
   if (is_last_) {
-    PutField("connection", "close");
+    pen.PutField("connection", "close");
   } else if (version_ == 10) {
-    PutField("connection", "keep-alive");
+    pen.PutField("connection", "keep-alive");
   }
-  text_.append("\r\n");
+  pen.Put("\r\n");
+  text_.resize(static_cast<std::size_t>(pen.at() - text_.data()));
   state_ = State::kStarted;
   started_ = true;
   return {};
@@ -101,7 +112,7 @@ std::error_code Http1Writer::Put(std::string_view bytes) {
   bool goes_out = false;
   if (const std::error_code error = BeginPiece(bytes.size(), &goes_out)) return error;
   if (!goes_out) return {};
-  text_.append(bytes);
+  text_.append(bytes).append(piece_end());
   EndPiece();
   return {};
 }
@@ -123,11 +134,6 @@ std::error_code Http1Writer::BeginPiece(std::size_t size, bool* goes_out) {
   return {};
 }
 
-void Http1Writer::EndPiece() {
-  if (framing_ == Framing::kChunks) text_.append("\r\n");
-  state_ = State::kStarted;
-}
-
 std::error_code Http1Writer::End(const interop::Http2Headers& trailers) {
   if (state_ != State::kStarted) return Http2Errc::kWrongOrder;
   if (trailers.Has("content-length") || !interop::MayBeSent(trailers)) return Http2Errc::kBadField;
@@ -138,7 +144,9 @@ std::error_code Http1Writer::End(const interop::Http2Headers& trailers) {
   state_ = State::kBroken;  // Until all is there.
   if (framing_ == Framing::kChunks) {
     text_.append("0\r\n");
-    for (const interop::Http2Field field : trailers) PutField(field.name, field.value);
+    for (const interop::Http2Field field : trailers) {
+      text_.append(field.name).append(": ").append(field.value).append("\r\n");
+    }
     text_.append("\r\n");
   }
   state_ = State::kEnded;

@@ -32,10 +32,11 @@ class Http1Writer {
   [[nodiscard]] std::error_code Start(int status, const interop::Http2Headers& fields,
                                       std::optional<std::uint64_t> length, bool is_last);
   [[nodiscard]] std::error_code Put(std::string_view bytes);
-  // The same in two steps, for a piece that is not copied: behind the first one pending() is what goes before it, then
-  // the piece itself is to be sent, if *goes_out, and then comes the second one.
+  // The same in two steps, for a piece that is not copied: if *goes_out, pending(), the piece and piece_end() are sent
+  // in this order between the two.
   [[nodiscard]] std::error_code BeginPiece(std::size_t size, bool* goes_out);
-  void EndPiece();
+  std::string_view piece_end() const { return framing_ == Framing::kChunks ? "\r\n" : ""; }
+  void EndPiece() { state_ = State::kStarted; }
   [[nodiscard]] std::error_code End(const interop::Http2Headers& trailers);
 
   bool started() const { return started_; }
@@ -60,8 +61,6 @@ class Http1Writer {
  private:
   enum class State : std::uint8_t { kBegun, kStarted, kEnded, kBroken };
   enum class Framing : std::uint8_t { kNoBody, kLength, kChunks, kEndOfConnection };
-
-  void PutField(std::string_view name, std::string_view value);
 
   std::string text_;
   std::size_t sent_ = 0;

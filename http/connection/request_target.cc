@@ -5,13 +5,13 @@
 
 #include <strings.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
 namespace weft::http {
 namespace {
 
-constexpr std::string_view kDigits = "0123456789";
 constexpr std::string_view kHexDigits = "0123456789abcdefABCDEF";
 
 constexpr std::array<bool, 256> TableOf(std::string_view signs) {
@@ -31,13 +31,9 @@ bool IsOneOf(std::string_view signs, std::string_view text, std::size_t at) {
 std::size_t NameLength(std::string_view text) {
   std::size_t at = 0;
   for (;;) {
-    if (at < text.size() && kInName[static_cast<unsigned char>(text[at])]) {
-      ++at;
-    } else if (IsOneOf("%", text, at) && IsOneOf(kHexDigits, text, at + 1) && IsOneOf(kHexDigits, text, at + 2)) {
-      at += 3;
-    } else {
-      return at;
-    }
+    while (at < text.size() && kInName[static_cast<unsigned char>(text[at])]) ++at;
+    if (!IsOneOf("%", text, at) || !IsOneOf(kHexDigits, text, at + 1) || !IsOneOf(kHexDigits, text, at + 2)) return at;
+    at += 3;
   }
 }
 
@@ -62,7 +58,8 @@ std::size_t SchemeLength(std::string_view text) {
 
 bool IsHost(std::string_view text) {
   const std::string_view port = text.substr(text.starts_with('[') ? AddressLength(text) : NameLength(text));
-  return port.empty() || (port[0] == ':' && port.find_first_not_of(kDigits, 1) == std::string_view::npos);
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return port.empty() || (port[0] == ':' && std::all_of(port.begin() + 1, port.end(), is_digit));
 }
 
 bool SetTarget(std::string_view sent, std::string* target, std::string* host) {

@@ -5,8 +5,8 @@
 
 admin_browser_test.py PROGRAM [arguments of unittest]
 
-PROGRAM: http_admin_pages, whose test ServesABrowser serves sick fibers. Without chromium (Debian: chromium) it ends
-with status 77. WEFT_ADMIN_PICTURES=<folder>: pictures of each page are put there, light, dark and as on a phone.
+PROGRAM: http_admin_pages, whose test ServesABrowser serves sick fibers. WEFT_ADMIN_PICTURES=<folder>: pictures of each
+page are put there, light, dark and as on a phone.
 """
 
 import base64
@@ -278,6 +278,5 @@ class AdminPages(unittest.TestCase):
 if __name__ == "__main__":
     CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if CHROMIUM is None:
-        print("skipped: chromium was not found (Debian: chromium)")
-        sys.exit(77)
+        sys.exit("chromium was not found: tools/install_dependencies.sh browser installs it (Debian: chromium)")
     unittest.main(verbosity=2)

@@ -22,6 +22,7 @@
 #include "weft/http/admin/json_writer.h"
 #include "weft/http/admin_server.h"
 #include "weft/io/fiber_blocking.h"
+#include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/http/http_fixture.h"
 
@@ -138,7 +139,8 @@ TEST_P(AdminPagesTest, PagesOfOtherOriginsReadNothing) {
              {"localhost", "localhost:80", "127.0.0.1", "[::1]:80", "[::1]", "10.0.0.1:80"}) {
           EXPECT_TRUE(HasStatus(pages.Ask("GET", path, "Host: " + std::string(host) + "\r\n"), 200)) << host;
         }
-        for (const std::string_view host : {"evil.example", "evil.example:80", "127.0.0.1.evil.example", "1.2.3"}) {
+        for (const std::string_view host :
+             {"evil.example", "evil.example:80", "127.0.0.1.evil.example", "1.2.3", ":80"}) {
           EXPECT_TRUE(HasStatus(pages.Ask("GET", path, "Host: " + std::string(host) + "\r\n"), any ? 200 : 403))
               << host;
         }
@@ -210,6 +212,19 @@ TEST_P(AdminPagesTest, TheServerListensWhereItMay) {
     server.Stop();
     AdminServer open(AdminServer::Options{.any_address = true});
     EXPECT_TRUE(open.Listen("0.0.0.0:0", &why)) << why;
+  });
+}
+
+TEST_P(AdminPagesTest, ACancelledFiberEndsTheServerRegularly) {
+  InFiber([] {
+    CancelScope scope;
+    EXPECT_TRUE(scope.Run([&] {
+      AdminServer server(AdminServer::Options{});
+      std::string why;
+      ASSERT_TRUE(server.Listen("127.0.0.1:0", &why)) << why;
+      ASSERT_TRUE(server.Start());
+      scope.Cancel();
+    }));
   });
 }
 

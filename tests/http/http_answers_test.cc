@@ -76,7 +76,9 @@ TEST_P(HttpAnswersTest, ABrokenAnswerTakesNoneOfItsBatchWithIt) {
         [](Request& request, Response& response) {
           if (request.path() == "/2") {
             EXPECT_FALSE(response.Start(200, {{"content-length", "9"}}));
-            return response.Reset();
+            response.Reset();
+            EXPECT_EQ(response.Flush(Soon()), std::errc::broken_pipe);
+            return;
           }
           SayPath(request, response);
         },
@@ -194,6 +196,40 @@ TEST_P(HttpAnswersTest, LargePiecesGoOutFromWhereTheyLie) {
       chunks.resize(chunks.size() - 5);
       EXPECT_EQ(BytesInChunks(chunks), text) << target;
     }
+  });
+}
+
+TEST_P(HttpAnswersTest, ALongChunkIsOneWriteWithWhatIsAroundIt) {
+  InFiber([] {
+    const std::string piece(10'000, 'x');
+    ListeningServer served([&](Request& request, Response& response) {
+      EXPECT_FALSE(response.Start(200, {}));
+      for (int i = 0; i < 2; ++i) EXPECT_EQ(response.Write(piece, Soon()).bytes, piece.size());
+      EXPECT_FALSE(response.Finish({{"x-path", request.path()}}));
+    });
+    Client client(served);
+    client.Send(Get("/1"));
+    EXPECT_TRUE(client.Until("x-path: /1\r\n\r\n").ends_with("xx\r\n0\r\nx-path: /1\r\n\r\n"));
+    EXPECT_EQ(SegmentsIn(client), 3u);
+  });
+}
+
+TEST_P(HttpAnswersTest, ABodyIsReadBehindAnAnswerThatWasGivenUp) {
+  InFiber([] {
+    std::string body;
+    FiberEvent ended;
+    ListeningServer served([&](Request& request, Response& response) {
+      EXPECT_FALSE(response.Start(200));
+      response.Reset();
+      EXPECT_FALSE(request.ReadAll(&body, 100, Soon()));
+      ended.Set();
+    });
+    Client client(served);
+    client.Send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n");
+    client.Send("body");
+    ASSERT_TRUE(ended.Wait(Soon()));
+    EXPECT_EQ(body, "body");
+    EXPECT_TRUE(client.IsOver());
   });
 }
 

@@ -40,7 +40,7 @@ function frame({ address, function: name, file, line, module }) {
 }
 
 // How Weft parks a fiber, below the call that waits.
-const INSIDE = /^(weft_switch_context|weft_context_start|weft::(context|scheduling_group|synchronization|timer)::)/;
+const INSIDE = /^(weft_switch_context|weft_context_start|weft::(context|scheduling_group|sync(hronization)?|timer)::)/;
 
 function frames(stack) {
   const first = Math.max(0, stack.findIndex(({ function: name }) => !INSIDE.test(name ?? '')));
@@ -58,11 +58,17 @@ function names(fibers) {
   return h('div.names', fibers.length > 6 ? `${shown} … and ${count(fibers.length - 6)} more` : shown);
 }
 
-function byStack(dump) {
-  return dump.groups.map(group => h('section.panel.group',
+function oneGroup(group, stacks) {
+  return h('section.panel.group',
     h('div.group-head', h('b', count(group.count)), group.count === 1 ? 'fiber' : 'fibers', stateOf(group),
       h('span.dim', ages(group.fibers))),
-    group.stack === undefined ? null : frames(dump.stacks[group.stack]), names(group.fibers)));
+    group.stack === undefined ? null : frames(stacks[group.stack]), names(group.fibers));
+}
+
+function byStack(dump) {
+  const shown = dump.groups.slice(0, MOST_ROWS).map(group => oneGroup(group, dump.stacks));
+  const rest = dump.groups.length - shown.length;
+  return rest ? [...shown, h('p.panel.empty', `${count(rest)} more groups are not shown; a filter makes them fewer.`)] : shown;
 }
 
 function byReason(dump) {
