@@ -39,6 +39,7 @@
 #include "weft/base/deadline.h"
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
+#include "weft/base/thread/watcher_acts.h"
 #include "weft/base/time/test_time.h"
 #include "weft/fiber/runtime.h"
 #include "weft/scheduling_group/group/loop_groups.h"
@@ -283,6 +284,7 @@ TestClockCore::Requests TestClockCore::LookAtRequests() {
 }
 
 TestClockCore::Obstacle TestClockCore::Step() {
+  const base::WatcherActs acts;
   const std::lock_guard guard(mutex_);
   std::unique_lock lock = TestTime::Lock();
   const TestTime::Standing standing = TestTime::Look();

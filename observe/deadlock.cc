@@ -16,6 +16,7 @@
 #include "weft/base/report/log.h"
 #include "weft/base/report/str_cat.h"
 #include "weft/base/thread/parker.h"
+#include "weft/base/thread/watcher_acts.h"
 #include "weft/observe/dump/memory_reader.h"
 #include "weft/observe/dump_fibers.h"
 #include "weft/observe/wait_cycles.h"
@@ -132,6 +133,7 @@ class DeadlockWatch::Thread {
       if (report.empty()) {
         // Nothing new.
       } else if (options_.report != nullptr) {
+        const base::WatcherActs acts;
         options_.report(report);
       } else {
         WEFT_LOG(ERROR, report);

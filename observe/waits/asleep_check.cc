@@ -10,10 +10,10 @@
 #include <bit>
 #include <mutex>
 #include <string_view>
-#include <thread>
 #include <utility>
 
 #include "weft/base/report/str_cat.h"
+#include "weft/base/thread/watcher_acts.h"
 #include "weft/base/time/test_time.h"
 #include "weft/fiber/runtime.h"
 #include "weft/io/fiber_blocking.h"
@@ -34,10 +34,9 @@ using Kind = ThreadState::Kind;
 
 namespace {
 
-// Weft's threads that look, report and poll again and again, and by themselves wake no fiber. One each.
+// Weft's threads that look, report and poll again and again, and wake no fiber but in a WatcherActs. One each.
 constexpr std::array<std::string_view, 5> kWatchers{"FiberTimeSlices", "FiberWatchdog", "FiberTestClock", "FiberDump",
                                                     "FiberDeadlocks"};
-constexpr std::string_view kTestClock = "FiberTestClock";
 constexpr std::string_view kBlockingThread = "FiberBlocking";
 
 // What there is besides fibers and their threads, while it stands still.
@@ -48,6 +47,7 @@ struct Surroundings {
   std::size_t timers = 0;                 // that are set
   std::size_t own_threads = 0;            // of groups: workers and timers
   bool threads_wait_for_a_clock = false;  // a test clock
+  bool watchers_act = false;
 };
 
 void LookAtReactor(const SchedulingGroup& group, Surroundings* found) {
@@ -80,6 +80,7 @@ Surroundings LookAround() {
     const base::TestTime::Standing standing = base::TestTime::Look();
     found.threads_wait_for_a_clock = standing.next_of_waits != base::TestTime::kNever || standing.holds != 0;
   }
+  found.watchers_act = base::WatcherActs::Any();
   return found;
 }
 
@@ -93,9 +94,10 @@ std::size_t CountOf(std::string_view name, const std::vector<ThreadState>& threa
       std::count_if(threads.begin(), threads.end(), [name](const ThreadState& thread) { return thread.name == name; }));
 }
 
-// A thread that somebody else has started inherits the name: then there are two, and nothing is known of either.
+// One that waits. A thread that somebody else has started inherits the name: then nothing is known of either.
 bool IsWatcher(const ThreadState& thread, const std::vector<ThreadState>& threads) {
-  return Contains(kWatchers, thread.name) && CountOf(thread.name, threads) == 1;
+  const bool waits = thread.kind != Kind::kRuns && thread.kind != Kind::kStopped && thread.kind != Kind::kUnreadable;
+  return waits && Contains(kWatchers, thread.name) && CountOf(thread.name, threads) == 1;
 }
 
 bool BlockingPoolIsIdle(const std::vector<ThreadState>& threads) {
@@ -132,22 +134,34 @@ std::uint64_t SignalsOfDumps() {
   return (of_dumps ? bit(*of_dumps) : 0) | (RunningStacks::HandlesSignal() ? bit(SIGURG) : 0);
 }
 
+// "": no other process can wake one.
+std::string WhoWaitsInSharedMemory(const std::vector<ThreadState>& threads) {
+  for (const ThreadState& thread : threads) {
+    if (thread.kind == Kind::kForThread && thread.shared_futex && !IsOwnMemory(thread.futex)) {
+      return thread.ToString() + ", and may be woken by another process";
+    }
+  }
+  return "";
+}
+
 // "": each of them sleeps for ever, unless another thread of the process wakes it.
 std::string WhoIsAwake(const std::vector<ThreadState>& threads) {
   const Surroundings around = LookAround();
   if (around.timers != 0) return base::StrCat("timers are set: ", around.timers);
   if (around.threads_wait_for_a_clock) return "a thread waits for the test clock";
+  if (around.watchers_act) return "a thread that watches is at work";
   if (around.descriptors != 0) return base::StrCat("descriptors may become ready: ", around.descriptors);
   const bool pool_is_idle = BlockingPoolIsIdle(threads);
   std::size_t others = 0;  // than watchers and the pool's
   const ThreadState* first = nullptr;
   for (const ThreadState& thread : threads) {
-    const bool watches = IsWatcher(thread, threads) && thread.kind != Kind::kRuns;
+    const bool watches = IsWatcher(thread, threads);
     if (!watches && !Sleeps(thread, threads, around, pool_is_idle)) return thread.ToString();
     if (watches || (pool_is_idle && thread.name == kBlockingThread)) continue;
     ++others;
     if (first == nullptr) first = &thread;
   }
+  if (std::string who = WhoWaitsInSharedMemory(threads); !who.empty()) return who;
   if (others < around.own_threads) return "the runtime starts or ends";
   if (others == around.own_threads) return "";
   const std::optional<std::uint64_t> handled = HandledSignals();
@@ -156,26 +170,6 @@ std::string WhoIsAwake(const std::vector<ThreadState>& threads) {
     return base::StrCat("a handler of signal ", std::countr_zero(rest) + 1, " may wake a thread: ", first->ToString());
   }
   return "";
-}
-
-std::optional<std::uint64_t> SwitchesOfTestClock() {
-  const std::optional<std::vector<ThreadState>> threads = ReadThreads();
-  if (!threads) return std::nullopt;
-  const auto clock = std::find_if(threads->begin(), threads->end(),
-                                  [](const ThreadState& thread) { return thread.name == kTestClock; });
-  return clock != threads->end() ? std::optional(clock->switches) : std::nullopt;
-}
-
-// False: its thread does not look for news, but is in a timer's callback, which may wake a fiber; or it gets no CPU.
-bool TestClockIsIdle() {
-  constexpr int kMostLooks = 100;
-  const std::optional<std::uint64_t> before = SwitchesOfTestClock();
-  base::TestTime::TellClock();
-  for (int i = 0; before && i < kMostLooks; ++i) {
-    if (SwitchesOfTestClock() != before) return true;
-    std::this_thread::yield();
-  }
-  return false;
 }
 
 }  // namespace
@@ -197,15 +191,12 @@ std::string AsleepCheck::WhyNot() {
   if (!IsRuntimeRunning()) return "no runtime runs";
   Look first;
   if (std::string why_not = LookAtAll(&first); !why_not.empty()) return why_not;
-  if (base::HasTestTime() && !TestClockIsIdle()) return "the test clock is busy";
   Look again;
   if (std::string why_not = LookAtAll(&again); !why_not.empty()) return why_not;
   // ASC1
   if (first.parks != again.parks) return "a fiber has run meanwhile";
   const bool still = std::equal(again.threads.begin(), again.threads.end(), first.threads.begin(), first.threads.end(),
-                                [](const ThreadState& now, const ThreadState& before) {
-                                  return now.name == kTestClock ? now.tid == before.tid : now.IsStill(before);
-                                });
+                                [](const ThreadState& now, const ThreadState& before) { return now.IsStill(before); });
   return still ? "" : "a thread has run meanwhile";
 }
 

@@ -12,8 +12,8 @@
 //   fibers        each is parked
 //   threads       each waits for another thread (thread_states.h); or is a worker that polls a reactor without
 //                 descriptors, a timer thread that runs no callback, an idle thread of the blocking pool, or one that
-//                 watches (kWatchers), and wakes nobody
-//   timers        none is set; a test clock answers, so that it runs no callback
+//                 watches (kWatchers), and calls no function of the user's (base/thread/watcher_acts.h)
+//   timers        none is set; a test clock fires none
 //   descriptors   none is registered with a reactor
 //   handlers      the program handles no signal; or there are no threads but Weft's, as a handler may not wake fibers
 //

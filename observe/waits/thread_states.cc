@@ -13,7 +13,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cinttypes>
 #include <cstddef>
+#include <cstdio>
 #include <memory>
 
 #include "weft/base/report/str_cat.h"
@@ -69,7 +71,8 @@ ThreadState::Kind KindOfFutex(const std::vector<std::uint64_t>& words, const std
   const auto operation = static_cast<int>(words[2]);
   const int command = operation & ~(FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME);
   if (command != FUTEX_WAIT && command != FUTEX_WAIT_BITSET) return ThreadState::Kind::kSystemCall;
-  // pthread_join() waits for the kernel to clear the number of a thread; its futex is not private.
+  // pthread_join() waits for the kernel to clear the number of a thread; its futex is not private. IsOwnMemory() is
+  // left to those who need to know: it takes longer.
   const bool joins = std::binary_search(threads.begin(), threads.end(), static_cast<pid_t>(words[3]));
   if ((operation & FUTEX_PRIVATE_FLAG) == 0 && !joins) return ThreadState::Kind::kSystemCall;
   return words[4] == 0 ? ThreadState::Kind::kForThread : ThreadState::Kind::kForTime;
@@ -90,7 +93,13 @@ std::optional<std::uint64_t> SwitchesOf(std::string_view status) {
   return *voluntary + *others;
 }
 
+bool IsAsleep(ThreadState::Kind kind) {
+  using Kind = ThreadState::Kind;
+  return kind == Kind::kForThread || kind == Kind::kForTime || kind == Kind::kPolls;
+}
+
 ThreadState ReadThread(pid_t tid, const std::vector<pid_t>& threads) {
+  using Kind = ThreadState::Kind;
   const std::string folder = "/proc/self/task/" + std::to_string(tid);
   ThreadState state;
   state.tid = tid;
@@ -98,11 +107,14 @@ ThreadState ReadThread(pid_t tid, const std::vector<pid_t>& threads) {
   state.name = Field(status, "Name:");
   const std::optional<std::uint64_t> before = SwitchesOf(status);
   ParseSystemCall(ReadFile(folder + "/syscall"), threads, &state);
-  const std::optional<std::uint64_t> after = SwitchesOf(ReadFile(folder + "/status"));
+  const std::string status_after = ReadFile(folder + "/status");
+  const std::optional<std::uint64_t> after = SwitchesOf(status_after);
   if (!before || !after) {
-    state.kind = ThreadState::Kind::kUnreadable;
+    state.kind = Kind::kUnreadable;
   } else if (*before != *after) {
-    state.kind = ThreadState::Kind::kRuns;  // It did.
+    state.kind = Kind::kRuns;  // It did.
+  } else if (IsAsleep(state.kind) && !Field(status_after, "State:").starts_with('S')) {
+    state.kind = Kind::kStopped;
   }
   state.switches = after.value_or(0);
   return state;
@@ -126,7 +138,10 @@ void ParseSystemCall(std::string_view line, const std::vector<pid_t>& threads, T
   state->kind = Kind::kSystemCall;
   state->stack_pointer = words[7];
   if (words[0] == SYS_futex) state->kind = KindOfFutex(words, threads);
-  if (state->kind == Kind::kForThread) state->futex = words[1];
+  if (state->kind == Kind::kForThread) {
+    state->futex = words[1];
+    state->shared_futex = (words[2] & FUTEX_PRIVATE_FLAG) == 0;
+  }
   if (IsEpollWait(words[0]) && static_cast<int>(words[4]) == -1) {
     state->kind = Kind::kPolls;
     state->descriptor = static_cast<int>(words[1]);
@@ -149,6 +164,25 @@ std::optional<std::vector<ThreadState>> ReadThreads() {
     if (tid != self) states.push_back(ReadThread(tid, threads));
   }
   return states;
+}
+
+bool IsOwnMemory(std::uint64_t address) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> maps(std::fopen("/proc/self/maps", "re"), &std::fclose);
+  std::array<char, 4096 + 128> line;  // a path, and what comes before it
+  while (maps != nullptr && std::fgets(line.data(), line.size(), maps.get()) != nullptr) {
+    // "7f00-7fff rw-p 00000000 00:00 0": the inode comes last.
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    std::array<char, 5> rights{};
+    std::uint64_t inode = 0;
+    if (std::sscanf(line.data(), "%" SCNx64 "-%" SCNx64 " %4s %*x %*x:%*x %" SCNu64, &begin, &end, rights.data(),
+                    &inode) != 4) {
+      return false;
+    }
+    // Shared memory is a file; but the number of a segment of shmget() may be 0.
+    if (begin <= address && address < end) return rights[3] == 'p' && inode == 0;
+  }
+  return false;
 }
 
 std::optional<std::uint64_t> HandledSignals() {
@@ -176,6 +210,8 @@ std::string ThreadState::ToString() const {
       return base::StrCat(who, "waits for descriptors of epoll ", descriptor);
     case Kind::kSystemCall:
       return base::StrCat(who, "is in system call ", system_call);
+    case Kind::kStopped:
+      return who + "is stopped, or waits for a page";
     case Kind::kUnreadable:
       break;
   }

@@ -4,8 +4,15 @@
 // ReadThreads(): what the threads of this process do, as the kernel sees it: /proc/self/task.
 //
 // A thread that waits in a private futex without a time-out is woken by another thread of the process or by nobody: so
-// sleeps a thread that waits for a mutex, a condition variable, another thread's end or a fiber. What ends a wait in
-// another system call may come from outside.
+// sleeps a thread that waits for a mutex, a condition variable or a fiber. What ends a wait in another system call may
+// come from outside.
+//
+// pthread_join() waits in a futex that is not private, for the kernel to clear the other thread's number there. It
+// looks like any wait in memory that is shared with another process, whose value is a thread's number by accident;
+// whose memory it is tells them apart.
+//
+// The kernel takes a thread that it stops (for a debugger, by SIGSTOP) out of its futex, and lets it look again when it
+// goes on: a wake-up meanwhile finds nobody to wake, and is not lost.
 //
 // `switches` is read before the state and after it, and grows when a thread stops running. So a thread that is found
 // asleep twice, with the same number, has slept in between. One that has been woken is no longer asleep, even before it
@@ -32,6 +39,7 @@ struct ThreadState {
     kForTime,     // as kForThread, but with a time-out
     kPolls,       // in epoll_wait() of `descriptor`, without a time-out
     kSystemCall,  // in `system_call`
+    kStopped,     // in one of these waits, but stopped by a debugger or a signal, or in a page fault
     kUnreadable,  // its state is hidden from us, or it has ended
   };
 
@@ -41,6 +49,7 @@ struct ThreadState {
   int descriptor = -1;
   long system_call = -1;
   std::uint64_t futex = 0;          // its address, of kForThread
+  bool shared_futex = false;        // of kForThread: and whoever else has that memory (IsOwnMemory())
   std::uint64_t stack_pointer = 0;  // 0: it runs
   std::uint64_t switches = 0;
 
@@ -57,6 +66,9 @@ std::optional<std::vector<ThreadState>> ReadThreads();
 
 // Of a line of /proc/<pid>/task/<tid>/syscall. `threads`: the numbers of all threads, in order.
 void ParseSystemCall(std::string_view line, const std::vector<pid_t>& threads, ThreadState* state);
+
+// Whether no other process has the memory at that address: it is private, and of no file. Reads the list of mappings.
+bool IsOwnMemory(std::uint64_t address);
 
 // Signals that the program handles, as a mask (signal n: bit n - 1), but for faults and what the C library takes.
 // Nothing: unknown.

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "weft/base/report/log.h"
+#include "weft/base/thread/watcher_acts.h"
 #include "weft/context/stack/overflow_handler.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/watch/group_attention.h"
@@ -226,6 +227,7 @@ void SliceMonitor::ThreadMain() noexcept {
 
 // True: a worker is awake.
 bool SliceMonitor::Check() noexcept {
+  const base::WatcherActs acts;  // The hook may.
   checks_.store(checks_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   context::CheckOverflowHandlerNowAndThen();  // For workers that never sleep.
   ParkClock::Advance();

@@ -282,7 +282,7 @@ TEST_P(AsleepTest, UnderATestClockACallbackMayWakeAFiber) {
     std::unique_lock lock(mutex);
     changed.wait_for(lock, 1h, [&] { return ends; });
   }));
-  AwaitWhyNot("the test clock is busy");
+  AwaitWhyNot("a thread that watches is at work");
   {
     const std::scoped_lock lock(mutex);
     ends = true;

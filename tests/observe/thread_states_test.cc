@@ -7,7 +7,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -102,6 +105,76 @@ TEST(ThreadStates, WhatThreadsDoIsSeen) {
       },
       [&] { EXPECT_EQ(::write(pipe[1], "x", 1), 1); });
   for (const int fd : pipe) ::close(fd);
+}
+
+// A child process that stops a thread of ours as a debugger does, and lets it go when it is destroyed.
+class Stopper {
+ public:
+  explicit Stopper(pid_t thread) {
+    ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);  // Where Yama asks for it.
+    EXPECT_EQ(::pipe(go_on_.data()), 0);
+    EXPECT_EQ(::pipe(stopped_.data()), 0);
+    child_ = ::fork();
+    if (child_ == 0) Run(thread);
+    char answer = 'n';
+    EXPECT_EQ(::read(stopped_[0], &answer, 1), 1);
+    has_stopped_ = answer == 'y';
+  }
+  ~Stopper() {
+    EXPECT_EQ(::write(go_on_[1], "x", 1), 1);
+    EXPECT_EQ(::waitpid(child_, nullptr, 0), child_);
+    for (const int fd : {go_on_[0], go_on_[1], stopped_[0], stopped_[1]}) ::close(fd);
+  }
+  Stopper(const Stopper&) = delete;
+  Stopper& operator=(const Stopper&) = delete;
+  // False: the system allows it not.
+  bool has_stopped() const { return has_stopped_; }
+
+ private:
+  [[noreturn]] void Run(pid_t thread) const {
+    const bool stopped = ::ptrace(PTRACE_SEIZE, thread, nullptr, nullptr) == 0 &&
+                         ::ptrace(PTRACE_INTERRUPT, thread, nullptr, nullptr) == 0 &&
+                         ::waitpid(thread, nullptr, __WALL) == thread;
+    char byte = stopped ? 'y' : 'n';
+    if (::write(stopped_[1], &byte, 1) == 1) static_cast<void>(!::read(go_on_[0], &byte, 1));
+    ::_exit(0);  // Which detaches it.
+  }
+
+  std::array<int, 2> go_on_{};
+  std::array<int, 2> stopped_{};
+  pid_t child_ = -1;
+  bool has_stopped_ = false;
+};
+
+// It seems to be in its system call. But its wait was ended, and a wake-up since then is not lost: it looks again.
+TEST(ThreadStates, AThreadThatADebuggerHasStoppedIsNotAsleep) {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  pid_t tid = 0;
+  const auto look = [&tid] {
+    const std::vector<ThreadState> threads = ReadThreads().value();
+    for (const ThreadState& thread : threads) {
+      if (thread.name != "Waiter") continue;
+      tid = thread.tid;
+      return thread.kind;
+    }
+    return Kind::kRuns;
+  };
+  std::thread waiter([&] {
+    ::pthread_setname_np(::pthread_self(), "Waiter");
+    const std::scoped_lock other(mutex);
+  });
+  while (look() != Kind::kForThread) continue;
+  bool allowed = false;
+  {
+    const Stopper stopper(tid);
+    allowed = stopper.has_stopped();
+    EXPECT_TRUE(!allowed || look() == Kind::kStopped);
+  }
+  while (look() != Kind::kForThread) continue;
+  lock.unlock();
+  waiter.join();
+  if (!allowed) GTEST_SKIP() << "the system allows no ptrace()";
 }
 
 TEST(ThreadStates, HandledSignalsAreKnown) {
