@@ -53,7 +53,8 @@ struct QueueCounts {
 
 class SchedulingPolicy {
  public:
-  // Instead of a worker's number: the caller is no worker of the group.
+  // Instead of a worker's number: the caller is no worker of the group, or one whose fiber has brought the woken fiber
+  // that it pushes from another group (idle/adoption.h).
   static constexpr int kNoWorker = -1;
 
   // What a policy is made from.
@@ -72,7 +73,7 @@ class SchedulingPolicy {
     return worker == kNoWorker && reason == ReadyReason::kWoken;
   }
 
-  // `worker`: the worker of this group that calls, or kNoWorker for any other thread.
+  // `worker`: the worker of this group that calls, or kNoWorker.
   // Never fails: a fiber that finds no room waits in an unbounded intrusive list.
   virtual void Push(FiberEntity* fiber, ReadyReason reason, int worker) = 0;
   virtual void PushBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, int worker) = 0;

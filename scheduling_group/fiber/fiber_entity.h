@@ -99,7 +99,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
   // Told of the fiber's end, of one that has no other owner. The fiber itself, when its callable is done. (Here rather
   // than in StartOptions: in line 0, which has no room for it before.)
   void set_exit_owner(FiberOwner* owner) noexcept {
-    WEFT_DCHECK(HasBegun(), "the callable has not begun");
+    WEFT_DCHECK(MayHaveMark(), "the callable has not begun");
     flags_ |= kHasExitOwner;
     exit_owner_ = owner;
   }
@@ -117,10 +117,10 @@ class alignas(base::kCacheLineSize) FiberEntity {
     set_group(group);
   }
   bool MayBeAdopted() const noexcept { return (flags_ & (kGroupLocal | kPlaced)) == 0; }
-  // The mark of idle/adoption.h, of one that has begun. One that has an exit owner keeps none.
-  std::uintptr_t partner() const noexcept { return (flags_ & kHasExitOwner) != 0 ? 0 : partner_; }
+  // The mark of idle/adoption.h. Before its callable has begun, and with an exit owner, a fiber keeps none.
+  std::uintptr_t partner() const noexcept { return MayHaveMark() ? partner_ : 0; }
   void set_partner(std::uintptr_t mark) noexcept {
-    if ((flags_ & kHasExitOwner) == 0) partner_ = mark;
+    if (MayHaveMark()) partner_ = mark;
   }
   void Run() noexcept { callable_(this, CallableOp::kRunAndDestroy); }
 
@@ -155,8 +155,9 @@ class alignas(base::kCacheLineSize) FiberEntity {
   static constexpr int kPriorityShift = 5;  // the priority is in the bits above
   static_assert(kMaxPriority << kPriorityShift == 0xe0);
 
-  // The callable is on the fiber's stack. (Bit 63 is set in a mark, and in no function's address.)
-  bool HasBegun() const noexcept { return partner_ == 0 || partner_ >> 63 != 0; }
+  // The word holds neither a callable nor an exit owner: the callable is on the fiber's stack. (Bit 63 is set in a mark,
+  // and in no such address.)
+  bool MayHaveMark() const noexcept { return partner_ == 0 || partner_ >> 63 != 0; }
   bool has_cold_fields() const noexcept { return (flags_ & kHasColdFields) != 0; }
   bool wants_own_stack() const noexcept { return has_cold_fields() && stack_size_ != 0; }
   bool has_custom_stack() const noexcept { return has_cold_fields() && custom_stack_pool_ != nullptr; }
@@ -241,7 +242,7 @@ class alignas(base::kCacheLineSize) FiberEntity {
   synchronization::CancelNode* innermost_if_scoped = nullptr;
   // sync/wait_queue: the time-out of the wait in which the running fiber is. kWaitStorage bytes, on a cache line.
   void* wait_storage() noexcept {
-    WEFT_DCHECK((flags_ & kHasExitOwner) != 0 || HasBegun(),
+    WEFT_DCHECK((flags_ & kHasExitOwner) != 0 || MayHaveMark(),
                 "a start procedure waits with a time-out while it is moved to its fiber's stack");
     return storage_;
   }

@@ -49,7 +49,8 @@ void ParkPrepared(FiberEntity* self) noexcept;
 
 // The fiber itself, without PrepareToPark(). Switches, then calls `publish` on another stack. `publish` makes the fiber
 // known by a release, touches nothing of it afterwards and returns true; or it returns false, and the fiber becomes
-// ready again. `publish` neither blocks nor switches.
+// ready again. `publish` neither blocks nor switches. The next fiber is the current one by then, and is taken for the
+// waker of what `publish` wakes, except in a NoWaitSection.
 void ParkAndPublish(FiberEntity* self, bool (*publish)(void* argument) noexcept, void* argument,
                     WaitReason reason = {}) noexcept;
 

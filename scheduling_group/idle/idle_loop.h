@@ -52,7 +52,7 @@
 //   StealFrom(group)          a fiber of that group
 //   FibersToSee(group)        how many fibers StealFrom() must have seen there to have seen all
 //   kSeenBySteal              how many it sees at least, if there are so many
-//   NapInSearch()             in a long last search: sleeps for a moment, or until it is claimed
+//   NapInSearch()             in a long last search: polls, and sleeps for a moment or until it is claimed
 //   NothingFound()            before it announces that it sleeps
 //   Sleep()                   sleeps until it is unparked; then calls GetUp()
 //   TakeErrand(), Park()      takes what was sent with a claim, or nullptr; waits for the parker's token

@@ -41,8 +41,8 @@
 //        clears it before it steals. After clearing it, a thread fences and searches, for producers that relied on it.
 //   RS3  After announcing its sleep, a worker steals from each partner in which no worker searches, and finds what was
 //        made ready before the fence, however many group-local fibers are in its way: it steals again until it has seen
-//        as many fibers as waited there. (It naps in between: it is a sleeper meanwhile, whom a request ends the nap
-//        of.) HasStealable() only spares a steal in vain; group-local fibers make it true.
+//        as many fibers as waited there. (In between it naps. It is a sleeper meanwhile, and a claim ends the nap.)
+//        HasStealable() only spares a steal in vain; group-local fibers make it true.
 //   RS4  A worker that was sent and has stolen a fiber requests another steal if more wait, so all sleepers are reached
 //        without further pushes. (Other thieves do so, too; they need not.)
 //   IG1  While a worker sleeps, after its announcement and last search, kSet or kClearing is set: either the worker

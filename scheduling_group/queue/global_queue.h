@@ -4,7 +4,8 @@
 // GlobalQueue: the queue that all workers of a group share. It has two levels, each first in, first out: a bounded
 // lock-free ring (run_queue.h), followed by the fibers that found the ring full (OverflowList).
 //
-//   woken   fibers whose wait was ended from outside the group: by a timer, a plain thread or a fiber of another group
+//   woken   fibers whose wait was ended from outside the group: by a timer, a plain thread or a fiber of another group;
+//           and those that the end of their wait has brought from another group (idle/adoption.h)
 //   normal  new fibers, those that yielded, those that a worker had no room for or woke in a batch
 //
 // A worker takes woken fibers first and fills up with normal ones; every kNormalFirstEvery-th time it is the other way

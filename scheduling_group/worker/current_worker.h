@@ -62,7 +62,7 @@ struct WorkerBase : context::ThreadState {
   void (*run_instead_of_current)(WorkerBase*, FiberEntity*) = nullptr;  // this one runs, the caller goes on soon
   void (*yield_after_slice)(WorkerBase*) = nullptr;                     // as yield_current, if its slice is over
 
-  // The fiber whose code runs; nullptr: a poller's, or what follows a switch (the end of another fiber, a publish).
+  // The fiber whose code runs. nullptr: it is nobody's: a poll, the end of another fiber, what else may not switch.
   FiberEntity* Waker() const noexcept { return must_not_switch ? nullptr : static_cast<FiberEntity*>(current); }
 };
 

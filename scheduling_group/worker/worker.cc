@@ -226,6 +226,7 @@ void Worker::IdleSide::SearchAgainAfter(std::chrono::nanoseconds nap) {
 }
 
 void Worker::IdleSide::NapInSearch() {
+  if (Reactor* poller = group().reactor()) poller->TryPoll();  // It may be the one that would wait in the poll.
   base::Parker& parker = worker_slot_.parker;
   // A claim ends it, and its token is for the Sleep() that follows. (Nobody waits elsewhere: it returns false.)
   if (parker.ParkUntil(Clock::now() + SpinPolicy::kNap)) (void)parker.Unpark();

@@ -401,6 +401,44 @@ TEST(Adoption, ANewFiberHasNoMarkOfTheOneThatHadItsEntity) {
   EXPECT_TRUE(again);
 }
 
+// What is published after a switch, on the stack of a fiber that is about to begin, woke a fiber of another group: the
+// one that was about to begin lost its callable.
+TEST(Adoption, AFiberThatHasNotBegunKeepsItsCallable) {
+  Groups groups({1, 1}, {.every_n = 0});
+  struct Wakes {
+    FiberEntity* self = nullptr;
+    Seat* seat = nullptr;
+    std::atomic<FiberEntity*> known{nullptr};
+  };
+  Seat seat;
+  Wakes wakes{.seat = &seat};
+  std::atomic<int> ended{0};
+  StartIn(groups[1], [&] {
+    seat.Wait();
+    ++ended;
+  });
+  SpinUntil([&] { return seat.HasParked(); });
+  StartIn(groups[0], [&] {
+    wakes.self = CurrentFiber();
+    StartIn(groups[0], [&] {
+      EXPECT_EQ(CurrentFiber()->partner(), kNoPartner);
+      UnparkPublished(wakes.known);
+      ++ended;
+    });
+    ParkAndPublish(
+        wakes.self,
+        [](void* argument) noexcept {
+          auto* const that = static_cast<Wakes*>(argument);
+          Unpark(that->seat->Take());
+          that->known = that->self;
+          return true;
+        },
+        &wakes);
+    ++ended;
+  });
+  SpinUntil([&] { return ended == 3; });
+}
+
 struct CountingOwner : FiberOwner {
   CountingOwner() : FiberOwner{[](FiberOwner* self) { ++static_cast<CountingOwner*>(self)->ends; }} {}
   std::atomic<int> ends{0};

@@ -136,6 +136,42 @@ TEST(StealRequest, AWorkerThatNapsInItsLastSearchIsWoken) {
   }
 }
 
+// Counts the polls of a worker that has announced its sleep.
+class PollsOfSleeper final : public Reactor {
+ public:
+  explicit PollsOfSleeper(const SchedulingGroup& group) : group_(group) {}
+  void TryPoll() override {
+    if (group_.idle_workers().sleepers().Contains(0)) ++polls;
+  }
+  void PollIfDue(std::chrono::steady_clock::time_point) override {}
+  bool TryEnter() override {
+    search_is_over = begun.load();
+    return false;
+  }
+  void Wait() override {}
+  void LeaveAfterDispatch() override {}
+  void Interrupt() override {}
+
+  std::atomic<int> polls{0};
+  std::atomic<bool> begun{false}, search_is_over{false};
+
+ private:
+  const SchedulingGroup& group_;
+};
+
+// It is the one that would wait in the poll: input waited for the end of the search.
+TEST(StealRequest, AWorkerPollsBetweenTheStealsOfALongLastSearch) {
+  Groups groups({1, 1});
+  Blocker blocker(groups[0]);
+  for (int i = 0; i < 1'000; ++i) StartIn(groups[0], [] {}, {.group_local = true});
+  auto owned = std::make_unique<PollsOfSleeper>(groups[1]);
+  PollsOfSleeper& poller = *owned;
+  ASSERT_TRUE(groups[1].SetReactor(std::move(owned)));
+  StartIn(groups[1], [&] { poller.begun = true; });
+  SpinUntil([&] { return poller.search_is_over.load(); });
+  EXPECT_NE(poller.polls, 0);
+}
+
 // As the policy under test. While a group-local fiber is pushed, its pusher holds all that is ready.
 class HidesFibers final : public SchedulingPolicy {
  public:
