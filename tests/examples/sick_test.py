@@ -17,7 +17,7 @@ POLICIES = ("v1", "v2")
 
 
 class Sick:
-    """The program while it hangs. `shows(text)` waits until its outputs have the text, and returns all of them."""
+    """The program while it hangs, or as it dies. `shows(text)` waits until its outputs have the text, and returns all of them."""
 
     def __init__(self, policy):
         self.log = tempfile.TemporaryFile()
@@ -36,6 +36,20 @@ class Sick:
         wait_for(found, lambda: f"{text}\nin\n{self.output()}")
         return self.output()
 
+    def dump(self):
+        """What a dump adds to the outputs."""
+        before = len(self.output())
+        self.process.send_signal(signal.SIGQUIT)
+        wait_for(lambda: re.search(r"weft: \d+ fibers: .*\n(.*\n)*.*Worker::FiberMain", self.output()[before:]), self.output)
+        return self.output()[before:]
+
+    def dies(self, of):
+        """All that it shows until it has died of this signal."""
+        wait_for(lambda: self.process.poll() is not None, self.output)
+        if self.process.returncode != -of:
+            raise AssertionError(f"it has ended with {self.process.returncode}:\n{self.output()}")
+        return self.output()
+
     def __enter__(self):
         return self
 
@@ -45,45 +59,82 @@ class Sick:
         self.log.close()
 
 
-class Programs(unittest.TestCase):
-    def each(self):
+def under_each_policy(test):
+    """test(self, sick)"""
+    def run(self):
         for policy in POLICIES:
             with self.subTest(policy=policy), Sick(policy) as sick:
-                yield sick
+                test(self, sick)
+
+    return run
 
 
-class MutexCycle(Programs):
-    def test_the_watch_names_the_three_fibers_and_what_they_hold(self):
-        for sick in self.each():
-            text = sick.shows(r"the stack of fiber 'third transfer'")
-            self.assertRegex(text, r"weft: 3 fibers wait for each other in a cycle:\n")
-            for waits, owns in (("first", "second"), ("second", "third"), ("third", "first")):
-                self.assertRegex(text, rf"fiber '{waits} transfer' \(id \d+\): mutex 0x[0-9a-f]+, for [0-9.e+-]+ s, "
-                                       rf"owned by fiber '{owns} transfer' \(id \d+\)\n")
-            self.assertRegex(text, r"namespace\)::Transfer\(")
+class MutexCycle(unittest.TestCase):
+    @under_each_policy
+    def test_the_watch_names_the_three_fibers_and_what_they_hold(self, sick):
+        text = sick.shows(r"the stack of fiber 'third transfer'")
+        self.assertRegex(text, r"weft: 3 fibers wait for each other in a cycle:\n")
+        for waits, owns in (("first", "second"), ("second", "third"), ("third", "first")):
+            self.assertRegex(text, rf"fiber '{waits} transfer' \(id \d+\): mutex 0x[0-9a-f]+, for [0-9.e+-]+ s, "
+                                   rf"owned by fiber '{owns} transfer' \(id \d+\)\n")
+        self.assertRegex(text, r"namespace\)::Transfer\(")
 
-    def test_a_dump_shows_the_cycle(self):
-        for sick in self.each():
-            sick.shows(r"in a cycle")
-            sick.process.send_signal(signal.SIGQUIT)
-            text = sick.shows(r"weft: 3 fibers: 3 parked(.*\n)*weft: 3 fibers wait for each other in a cycle:\n")
-            self.assertRegex(text, r"parked: mutex")
+    @under_each_policy
+    def test_a_dump_shows_the_cycle(self, sick):
+        sick.shows(r"in a cycle")
+        sick.process.send_signal(signal.SIGQUIT)
+        text = sick.shows(r"weft: 3 fibers: 3 parked(.*\n)*weft: 3 fibers wait for each other in a cycle:\n")
+        self.assertRegex(text, r"parked: mutex")
 
 
-class LostNotify(Programs):
-    def test_the_watch_says_that_all_are_asleep_and_names_the_consumer(self):
-        for sick in self.each():
-            self.assertTrue(sick.shows(r"weft: all fibers are asleep: nothing can wake any\n"
-                                       r"weft: 1 fibers: 1 parked, 0 ready, 0 new, 0 running\n"
-                                       r"(.*\n)*?fiber 'consumer' \(id \d+\), parked: condition_variable 0x[0-9a-f]+"
-                                       r"(.*\n)*?.*namespace\)::WaitForMail\("))
+class LostNotify(unittest.TestCase):
+    @under_each_policy
+    def test_the_watch_says_that_all_are_asleep_and_names_the_consumer(self, sick):
+        self.assertTrue(sick.shows(r"weft: all fibers are asleep: nothing can wake any\n"
+                                   r"weft: 1 fibers: 1 parked, 0 ready, 0 new, 0 running\n"
+                                   r"(.*\n)*?fiber 'consumer' \(id \d+\), parked: condition_variable 0x[0-9a-f]+"
+                                   r"(.*\n)*?.*namespace\)::WaitForMail\("))
 
-    def test_a_dump_names_the_consumer(self):
-        for sick in self.each():
-            sick.shows(r"all fibers are asleep(.*\n)*.*'consumer'")
-            before = len(sick.output())
-            sick.process.send_signal(signal.SIGQUIT)
-            wait_for(lambda: re.search(r"fiber 'consumer' \(id \d+\), parked: condition_variable", sick.output()[before:]), sick.output)
+    @under_each_policy
+    def test_a_dump_names_the_consumer(self, sick):
+        sick.shows(r"all fibers are asleep(.*\n)*.*'consumer'")
+        before = len(sick.output())
+        sick.process.send_signal(signal.SIGQUIT)
+        wait_for(lambda: re.search(r"fiber 'consumer' \(id \d+\), parked: condition_variable", sick.output()[before:]), sick.output)
+
+
+class StdMutex(unittest.TestCase):
+    @under_each_policy
+    def test_the_watch_names_the_mutex_who_wants_it_and_who_has_it(self, sick):
+        self.assertTrue(sick.shows(r"thread 'FiberWorker_0_0' \(tid \d+\) waits for another thread: fiber 'report' \(id \d+\) wants the "
+                                   r"std::mutex 0x[0-9a-f]+, which that thread has locked itself: a fiber has suspended with it, "
+                                   r"it seems fiber 'save' \(id \d+\)(.*\n)*?.*namespace\)::Save\("))
+
+
+class UnreadChannel(unittest.TestCase):
+    @under_each_policy
+    def test_a_dump_shows_the_putters_of_one_channel_together(self, sick):
+        sick.shows("order handler has ended")
+        wait_for(lambda: re.search(r"fibers, parked: channel_put 0x[0-9a-f]+, .*\n  ('order client' \(id \d+\)(, |\n)?)+"
+                                   r"(.*\n)*?.*namespace\)::TakeOrder\(", sick.dump()), sick.output)
+        self.assertNotIn("channel_get", sick.output())
+
+
+class JoinCycle(unittest.TestCase):
+    @under_each_policy
+    def test_it_dies_with_the_cycle(self, sick):
+        text = sick.dies(of=signal.SIGABRT)
+        self.assertRegex(text, r"fibers join each other in a cycle, so that none can end: fiber '(\w+)' \(id \d+\) is in .*Join\(\) of "
+                               r"fiber '(?!\1)(reader|writer)' \(id \d+\), which is in .*Join\(\) of fiber '\1'")
+        self.assertRegex(text, r"fiber 'reader'(.*\n)*.*Fiber::Join")
+
+
+class StackOverflow(unittest.TestCase):
+    @under_each_policy
+    def test_it_dies_with_the_fiber_and_the_function(self, sick):
+        text = sick.dies(of=signal.SIGSEGV)
+        self.assertRegex(text, r"weft: stack overflow in fiber parser \(id \d+\), stack size 131072 bytes")
+        self.assertRegex(text, r"DepthOf")
 
 
 if __name__ == "__main__":
