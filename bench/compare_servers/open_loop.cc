@@ -20,6 +20,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <chrono>
 #include <cstdint>
@@ -71,11 +72,12 @@ struct Connection {
 
 // The bytes of the body that `head` announces.
 std::size_t BodyOf(std::string_view head) {
-  constexpr std::string_view kLength = "Content-Length: ";
-  const std::size_t at = head.find(kLength);
+  constexpr std::string_view kLength = "content-length: ";
+  const auto is_same = [](unsigned char of_head, char lower) { return std::tolower(of_head) == lower; };
+  const auto at = std::search(head.begin(), head.end(), kLength.begin(), kLength.end(), is_same);
   std::size_t length = 0;
-  if (!head.starts_with("HTTP/1.1 200 ") || at == head.npos ||
-      std::from_chars(head.data() + at + kLength.size(), head.data() + head.size(), length).ec != std::errc()) {
+  if (!head.starts_with("HTTP/1.1 200 ") || at == head.end() ||
+      std::from_chars(at + kLength.size(), head.end(), length).ec != std::errc()) {
     Fail("expected an answer with status 200 and a Content-Length, got: " + std::string(head));
   }
   return length;
