@@ -260,25 +260,26 @@ TEST_P(IoSelectTest, OfTwoThatSelectOneSocketOneReads) {
 
 // The deadline passes while no worker asks for events.
 TEST_P(IoSelectTest, WhatIsReadyAtTheDeadlineIsTaken) {
-  // On more workers the writer may be late.
-  const bool one_at_a_time = GetParam().workers * GetParam().groups == 1;
   InFiber([&] {
     Pair pair = ConnectedPair();
     char byte;
     EXPECT_EQ(pair.server.ReadSome(&byte, 1, 1ms).error, std::errc::timed_out);
     FiberEvent selects;
+    const Deadline deadline = 5ms;
+    bool in_time = false;
     Fiber writer([&] {
       selects.Wait();
       FiberYield();
       EXPECT_TRUE(pair.client.WriteAll("x").ok());
+      in_time = !deadline.expired();  // Not if other programs have the CPU.
       const Deadline busy = 20ms;
       while (!busy.expired()) {
       }
     });
     selects.Set();
-    const std::size_t taken = Select(OnReadable(pair.server), OnDeadline(5ms));
-    EXPECT_TRUE(taken == 0 || !one_at_a_time);
+    const std::size_t taken = Select(OnReadable(pair.server), OnDeadline(deadline));
     writer.Join();
+    EXPECT_TRUE(taken == 0 || !in_time);
   });
 }
 
@@ -481,9 +482,11 @@ TEST_P(IoSelectTest, NothingIsLeftArmedThoughAHintCameBefore) {
       synchronization::Selection selection;
       detail::FdCase hinted(&selection, ends[0], POLLIN);
       TakeAnItemBehindAHint(&selection, &hinted, [&] { EXPECT_EQ(WaitFd(ends[0], POLLOUT, Soon()).events, POLLOUT); });
-      // The last wait to end takes the registration with it.
-      EXPECT_EQ(WaitFd(ends[0], POLLIN, 1ms).error, std::errc::timed_out);
-      EXPECT_EQ(runtime_.counts().descriptors, 0U);
+      // The last wait to end takes the registration with it, if it has waited: its deadline may have passed before.
+      EXPECT_TRUE(Reaches([&] {
+        EXPECT_EQ(WaitFd(ends[0], POLLIN, 1ms).error, std::errc::timed_out);
+        return runtime_.counts().descriptors == 0;
+      }));
       EXPECT_FALSE(CloseFd(ends[0]));
       EXPECT_FALSE(CloseFd(ends[1]));
     }
