@@ -216,8 +216,8 @@ void WriteFloatingPointControl(const FloatingPointControl& control) noexcept {
 }
 #endif
 
-// The jump keeps the control words of x86-64. That of aarch64 keeps d8 to d15 and leaves FPCR alone. A write may stop
-// the pipeline, so it is left out where it changes nothing.
+// x86-64's jump keeps the control words. That of aarch64 keeps d8 to d15 and leaves FPCR alone. A write may stop the
+// pipeline, so it is left out where it changes nothing.
 struct KeptFloatingPoint {
 #if !defined(__x86_64__)
   FloatingPointControl control = ReadFloatingPointControl();
