@@ -21,7 +21,7 @@
 #include <thread>
 
 #include "weft/base/report/log.h"
-#include "weft/observe/dump/dump_signal.h"
+#include "weft/observe/dump/own_signals.h"
 #include "weft/observe/dump_fibers.h"
 
 namespace weft {
@@ -29,7 +29,6 @@ namespace {
 
 // Written before the handler is installed, once.
 constinit std::atomic<bool> installed{false};
-constinit std::atomic<int> dump_signal{0};
 constinit int wake_fd = -1;
 constinit pid_t of_process = -1;
 
@@ -119,11 +118,9 @@ bool DumpFibersOnSignal(int signal, const DumpOptions& options) {
   action.sa_handler = &OnSignal;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   ::sigemptyset(&action.sa_mask);
-  dump_signal.store(signal, std::memory_order_relaxed);  // The value is all.
+  observe::AddOwnSignal(signal, action);
   ::sigaction(signal, &action, nullptr);
   return true;
 }
-
-int observe::DumpSignal() noexcept { return dump_signal.load(std::memory_order_relaxed); }
 
 }  // namespace weft

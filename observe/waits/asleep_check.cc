@@ -16,7 +16,7 @@
 #include "weft/fiber/runtime.h"
 #include "weft/io/fiber_blocking.h"
 #include "weft/io/reactor/epoll_reactor.h"
-#include "weft/observe/dump/dump_signal.h"
+#include "weft/observe/dump/own_signals.h"
 #include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/loop_groups.h"
@@ -154,11 +154,9 @@ std::string WhoIsAwake(const std::vector<ThreadState>& threads) {
   if (std::string who = WhoWaitsInSharedMemory(threads); !who.empty()) return who;
   if (others < around.own_threads) return "the runtime starts or ends";
   if (others == around.own_threads) return "";
-  const int dump_signal = DumpSignal();
-  const std::uint64_t of_dumps = dump_signal > 0 ? std::uint64_t{1} << (dump_signal - 1) : 0;
   const std::optional<std::uint64_t> handled = HandledSignals();
   if (!handled) return "/proc/self/status cannot be read";
-  if (const std::uint64_t rest = *handled & ~of_dumps; rest != 0) {
+  if (const std::uint64_t rest = *handled & ~OwnSignals(); rest != 0) {
     return base::StrCat("a handler of signal ", std::countr_zero(rest) + 1, " may wake a thread: ", first->ToString());
   }
   return "";
