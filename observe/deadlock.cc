@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <new>
 #include <sstream>
 #include <thread>
 #include <utility>
@@ -129,7 +130,9 @@ class DeadlockWatch::Thread {
     ::pthread_setname_np(::pthread_self(), "FiberDeadlocks");
     DeadlockFinder finder;
     while (!stopping_.load(std::memory_order_relaxed)) {
-      const std::string report = finder.Look();
+      const auto begin = std::chrono::steady_clock::now();
+      const std::string report = LookWith(&finder);
+      const auto took = std::chrono::steady_clock::now() - begin;
       if (report.empty()) {
         // Nothing new.
       } else if (options_.report != nullptr) {
@@ -138,7 +141,17 @@ class DeadlockWatch::Thread {
       } else {
         WEFT_LOG(ERROR, report);
       }
-      static_cast<void>(parker_.ParkUntil(std::chrono::steady_clock::now() + options_.every));
+      constexpr int kPausesPerLook = 10;  // At most a tenth of a CPU.
+      const auto pause = std::max<std::chrono::nanoseconds>(options_.every, kPausesPerLook * took);
+      static_cast<void>(parker_.ParkUntil(std::chrono::steady_clock::now() + pause));
+    }
+  }
+  // Without memory: nothing, until the next look.
+  static std::string LookWith(DeadlockFinder* finder) {
+    try {
+      return finder->Look();
+    } catch (const std::bad_alloc&) {
+      return "";
     }
   }
 

@@ -7,7 +7,7 @@
 //   weft::StartRuntime();
 //   const weft::DeadlockWatch watch;  // in main(), while the program runs
 //
-//     weft: all 3 fibers are asleep: nothing can wake any
+//     weft: all fibers are asleep: nothing can wake any
 //     weft: 3 fibers: 3 parked, 0 ready, 0 new, 0 running
 //
 //     fiber 'consumer' (id 2), parked: condition_variable 0x7ffc1b8, for 1.2 s, in group 0
@@ -22,6 +22,7 @@
 //   - with a socket that a fiber has waited for and that is open still; with a timer far away
 //   - if the program handles a signal (not that of DumpFibersOnSignal()) and has threads besides Weft's and the caller:
 //     the handler may wake one
+//   - while a debugger, or strace, holds a thread; when main() has ended by pthread_exit()
 //   - under ThreadSanitizer, which has a thread of its own; where /proc is not mounted or hidden
 //
 // All of this is known some milliseconds after the last thread has gone to sleep. Cycles of mutexes, joins and scopes
@@ -45,7 +46,8 @@ namespace weft {
 // thread of the process, if all sleep.
 bool AllFibersAreAsleep(std::string* why_not = nullptr);
 
-// Reports what is new since its last look, for a thread that looks now and then. One thread at a time.
+// Reports what is new since its last look, for a thread that looks now and then. It should be one that wakes no fiber
+// itself: what the caller is about to do is not known. One thread at a time. Throws std::bad_alloc.
 class DeadlockFinder {
  public:
   // Cycles of waits with their stacks; workers that wait for a std::mutex which they have locked themselves, for
@@ -54,7 +56,7 @@ class DeadlockFinder {
   std::string Look();
 
   // Whether somebody waits for ever, whoever is cancelled: all fibers are asleep, or some wait in a cycle without a
-  // join. The report; "": no.
+  // join. The report; "": no. The caller: as above.
   static std::string FindDeadEnd();
 
  private:
@@ -69,7 +71,7 @@ class DeadlockFinder {
 
 // How a DeadlockWatch looks, and what it does.
 struct DeadlockWatchOptions {
-  // Between two looks.
+  // Between two looks. Longer if a look takes more than a tenth of that.
   std::chrono::milliseconds every = std::chrono::seconds(1);
   // Called by the watch's thread for each report. Empty: the log, as an error.
   std::function<void(const std::string&)> report = {};

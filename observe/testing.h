@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // fiber/testing.h, with deadlocks: while RunAsFiber() waits for its fiber it looks for them, and a test whose fibers
-// are all asleep (deadlock.h), or wait for each other's mutexes in a circle, fails instead of hanging: with a report of
-// all fibers. As its fibers cannot end, the program ends, too, as Go's do.
+// are all asleep (deadlock.h), or some of which wait for each other's mutexes in a circle, fails instead of hanging:
+// with a report. As these fibers cannot end, the program ends, too, as Go's do.
 // Sample:
 //   TEST(Queue, Drains) {
 //     weft::RunAsFiber([] { ... });
@@ -31,8 +31,8 @@ inline const bool looks_for_deadlocks = (
         [] {
           const std::string report = DeadlockFinder::FindDeadEnd();
           if (report.empty()) return;
-          ADD_FAILURE() << "RunAsFiber would not return: see stderr";
-          std::fprintf(stderr, "RunAsFiber would not return\n%s", report.c_str());
+          ADD_FAILURE() << "RunAsFiber: fibers wait for ever: see stderr";
+          std::fprintf(stderr, "RunAsFiber: fibers wait for ever\n%s", report.c_str());
           std::abort();
         },
     true);

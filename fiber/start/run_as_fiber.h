@@ -7,6 +7,7 @@
 #ifndef WEFT_FIBER_START_RUN_AS_FIBER_H_
 #define WEFT_FIBER_START_RUN_AS_FIBER_H_
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <exception>
@@ -15,6 +16,7 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft {
@@ -34,15 +36,24 @@ struct TestFramework {
 };
 inline TestFramework test_framework;
 
-// Between two looks, on the wall.
+// Between two looks, on the wall; longer where looks take long (a million fibers, a slow machine).
 inline constexpr std::chrono::milliseconds kLookForDeadlockEvery{100};
+constexpr std::chrono::nanoseconds PauseAfterLook(std::chrono::nanoseconds took) {
+  constexpr int kPausesPerLook = 10;
+  return std::max<std::chrono::nanoseconds>(kLookForDeadlockEvery, kPausesPerLook * took);
+}
 
 // Returns when `ended` has been unparked. At once in the main context of a FiberLoop, which runs fibers while it joins
-// one, and if nobody looks.
+// one, and if nobody looks; and when another thread has ended the runtime, as Join() then says which fiber is lost.
 inline void AwaitAndLookForDeadlocks(base::Parker* ended) {
   if (test_framework.look_for_deadlock == nullptr || scheduling_group::CurrentWorker() != nullptr) return;
-  while (!ended->ParkUntil(std::chrono::steady_clock::now() + kLookForDeadlockEvery)) {
+  using Clock = std::chrono::steady_clock;
+  std::chrono::nanoseconds pause = kLookForDeadlockEvery;
+  while (!ended->ParkUntil(Clock::now() + pause)) {
+    if (!IsRuntimeRunning() && scheduling_group::LostFibers::Any()) return;
+    const Clock::time_point begin = Clock::now();
     test_framework.look_for_deadlock();
+    pause = PauseAfterLook(Clock::now() - begin);
   }
 }
 

@@ -15,6 +15,7 @@
 
 #include "weft/base/report/build_mode.h"
 #include "weft/context/stack/stack_registry.h"
+#include "weft/observe/dump/own_signals.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/watch/slice_monitor.h"
 #include "weft/scheduling_group/worker/current_worker.h"
@@ -105,21 +106,18 @@ void OnSignal(int /*signal*/, siginfo_t* /*info*/, void* machine_context) {
   errno = saved_errno;
 }
 
-bool IsOurs(const struct sigaction& found) noexcept {
-  return (found.sa_flags & SA_SIGINFO) != 0 && found.sa_sigaction == &OnSignal;
-}
-
 // "": the handler is there.
 std::string InstallHandler() {
   if (WEFT_TSAN) return "ThreadSanitizer delays signals";
   struct sigaction found = {};
   ::sigaction(kSignal, nullptr, &found);
-  if (IsOurs(found)) return "";
+  if ((found.sa_flags & SA_SIGINFO) != 0 && found.sa_sigaction == &OnSignal) return "";
   if ((found.sa_flags & SA_SIGINFO) != 0 || found.sa_handler != SIG_DFL) return "this program uses SIGURG itself";
   struct sigaction action = {};
   action.sa_sigaction = &OnSignal;
   action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
   ::sigemptyset(&action.sa_mask);
+  AddOwnSignal(kSignal, action);
   return ::sigaction(kSignal, &action, nullptr) == 0 ? "" : "SIGURG cannot be handled";
 }
 
@@ -139,12 +137,6 @@ bool TryLock() { return !lock.exchange(true, std::memory_order_acquire); }
 void Unlock() { lock.store(false, std::memory_order_release); }
 
 }  // namespace
-
-bool RunningStacks::HandlesSignal() noexcept {
-  struct sigaction found = {};
-  ::sigaction(kSignal, nullptr, &found);
-  return IsOurs(found);
-}
 
 RunningStacks::RunningStacks(bool wanted) : why_not_(wanted ? InstallHandler() : "not asked for") {}
 

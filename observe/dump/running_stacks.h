@@ -63,9 +63,6 @@ class RunningStacks {
   // "": it can copy stacks.
   const std::string& why_not() const { return why_not_; }
 
-  // Whether the process handles SIGURG for dumps.
-  static bool HandlesSignal() noexcept;
-
   // The stack of `fiber` if it has this id and a worker stands on it; nullptr: none does, or it did not answer. Good
   // until the next call.
   const StackCopy* Copy(const scheduling_group::FiberEntity* fiber, std::uint64_t id);

@@ -13,6 +13,7 @@
 
 #include "weft/fiber/runtime/dump_signal.h"
 #include "weft/observe/dump/dump_thread.h"
+#include "weft/observe/dump/own_signals.h"
 
 namespace weft::observe {
 namespace {
@@ -61,6 +62,7 @@ std::string SignalDump::Install(int signal, const DumpOptions& options) {
   action.sa_handler = &OnSignal;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   ::sigemptyset(&action.sa_mask);
+  AddOwnSignal(signal, action);
   ::sigaction(signal, &action, nullptr);
   return "";
 }

@@ -3,8 +3,6 @@
 
 #include "weft/observe/waits/asleep_check.h"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -18,8 +16,7 @@
 #include "weft/fiber/runtime.h"
 #include "weft/io/fiber_blocking.h"
 #include "weft/io/reactor/epoll_reactor.h"
-#include "weft/observe/dump/running_stacks.h"
-#include "weft/observe/dump/signal_dump.h"
+#include "weft/observe/dump/own_signals.h"
 #include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/loop_groups.h"
@@ -127,13 +124,6 @@ bool Sleeps(const ThreadState& thread, const std::vector<ThreadState>& threads, 
   }
 }
 
-// The signals whose handlers only ask for a dump, or answer one.
-std::uint64_t SignalsOfDumps() {
-  const auto bit = [](int signal) { return std::uint64_t{1} << (signal - 1); };
-  const std::optional<int> of_dumps = SignalDump::signal();
-  return (of_dumps ? bit(*of_dumps) : 0) | (RunningStacks::HandlesSignal() ? bit(SIGURG) : 0);
-}
-
 // "": no other process can wake one.
 std::string WhoWaitsInSharedMemory(const std::vector<ThreadState>& threads) {
   for (const ThreadState& thread : threads) {
@@ -166,7 +156,7 @@ std::string WhoIsAwake(const std::vector<ThreadState>& threads) {
   if (others == around.own_threads) return "";
   const std::optional<std::uint64_t> handled = HandledSignals();
   if (!handled) return "/proc/self/status cannot be read";
-  if (const std::uint64_t rest = *handled & ~SignalsOfDumps(); rest != 0) {
+  if (const std::uint64_t rest = *handled & ~OwnSignals(); rest != 0) {
     return base::StrCat("a handler of signal ", std::countr_zero(rest) + 1, " may wake a thread: ", first->ToString());
   }
   return "";

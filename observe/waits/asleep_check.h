@@ -15,7 +15,8 @@
 //                 watches (kWatchers), and calls no function of the user's (base/thread/watcher_acts.h)
 //   timers        none is set; a test clock fires none
 //   descriptors   none is registered with a reactor
-//   handlers      the program handles no signal; or there are no threads but Weft's, as a handler may not wake fibers
+//   handlers      the program handles no signal (OwnSignals() aside); or there are no threads but Weft's, as a handler
+//                 may not wake fibers
 //
 // All of it is looked at twice: fibers and threads must be found in the same waits.
 //

@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,14 +20,15 @@
 #include <string>
 #include <thread>
 
-#include "weft/base/report/build_mode.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/slice_limits.h"
 #include "weft/fiber/test_clock.h"
 #include "weft/observe/deadlock.h"
+#include "weft/observe/dump/own_signals.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/observe/dump_until.h"
+#include "weft/tests/observe/threads_are_seen.h"
 #include "weft/timer/fiber_timer.h"
 
 namespace weft::observe {
@@ -37,7 +39,7 @@ using namespace std::chrono_literals;
 class AwakeTest : public ::testing::TestWithParam<fiber::Shape> {
  protected:
   void SetUp() override {
-    if (WEFT_TSAN) GTEST_SKIP() << "ThreadSanitizer's own thread naps";
+    if (!SleepIsSeen()) GTEST_SKIP() << "of no thread is it known that it sleeps";
   }
 
   // The check finds that reason at last, and is never sure that all are asleep.
@@ -94,6 +96,26 @@ TEST_P(AwakeTest, AThreadThatJoinsAnotherIsAsleep) {
   ExpectAsleep();
   may_end.Set();
   joins.join();
+}
+
+TEST_P(AwakeTest, AHandlerOfTheLibraryWakesNobody) {
+  struct sigaction of_library = {};
+  of_library.sa_handler = [](int) {};
+  struct sigaction former = {};
+  ::sigaction(SIGUSR1, &of_library, &former);
+  AddOwnSignal(SIGUSR1, of_library);
+  const fiber::RuntimeOf runtime(GetParam());
+  Sleeper sleeper;
+  FiberEvent may_end;
+  std::thread outsider([&] { may_end.Wait(); });
+  ExpectAsleep();
+  struct sigaction of_program = {};
+  of_program.sa_handler = [](int signal) { ::_exit(signal); };
+  ::sigaction(SIGUSR1, &of_program, nullptr);
+  ExpectAwake("a handler of signal " + std::to_string(SIGUSR1));
+  ::sigaction(SIGUSR1, &former, nullptr);
+  may_end.Set();
+  outsider.join();
 }
 
 TEST_P(AwakeTest, AHookOfSliceLimitsMayWakeAFiber) {

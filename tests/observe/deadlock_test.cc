@@ -16,24 +16,23 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <span>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "weft/base/report/build_mode.h"
 #include "weft/fiber/fiber.h"
-#include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/test_clock.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/fiber_blocking.h"
 #include "weft/io/wait_fd.h"
 #include "weft/observe/dump/memory_reader.h"
 #include "weft/observe/dump/stack_unwinder.h"
-#include "weft/observe/testing.h"
 #include "weft/observe/waits/asleep_check.h"
 #include "weft/observe/waits/thread_states.h"
 #include "weft/scheduling_group/fiber/node_arena.h"
@@ -43,6 +42,7 @@
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/observe/dump_until.h"
 #include "weft/tests/observe/in_child.h"
+#include "weft/tests/observe/threads_are_seen.h"
 #include "weft/timer/fiber_timer.h"
 
 namespace weft::observe {
@@ -53,7 +53,7 @@ using namespace std::chrono_literals;
 class AsleepTest : public ::testing::TestWithParam<fiber::Shape> {
  protected:
   void SetUp() override {
-    if (WEFT_TSAN) GTEST_SKIP() << "ThreadSanitizer's own thread naps";
+    if (!SleepIsSeen()) GTEST_SKIP() << "of no thread is it known that it sleeps";
   }
 };
 INSTANTIATE_TEST_SUITE_P(Shapes, AsleepTest, ::testing::Values(fiber::Shape{1, 1}, fiber::Shape{4, 1}), &fiber::NameOf);
@@ -367,7 +367,7 @@ TEST_P(AsleepTest, AThreadThatRanBetweenTheLooksWasAwake) {
 // --- std::mutex ---
 
 TEST(StdMutexOverASuspension, IsReportedWhenItBlocksItsOwnWorker) {
-  if (WEFT_TSAN) GTEST_SKIP() << "ThreadSanitizer waits in its own way";
+  if (!SleepIsSeen()) GTEST_SKIP() << "ThreadSanitizer waits in its own way";
   InChild([] {
     const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
     std::mutex mutex;
@@ -396,6 +396,7 @@ TEST(StdMutexOverASuspension, IsReportedWhenItBlocksItsOwnWorker) {
 }
 
 TEST(StdMutexOverASuspension, OneOfAnotherThreadIsNotReported) {
+  if (!ThreadsAreSeen()) GTEST_SKIP() << "nothing is known of threads";
   const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
   std::mutex mutex;
   std::unique_lock lock(mutex);
@@ -457,37 +458,40 @@ TEST_P(AsleepTest, TheWatchOfAParentIsLeftAlone) {
   delete watch;
 }
 
-TEST_P(AsleepTest, RunAsFiberFailsWhereItWouldHang) {
-  InChild([] {
-    const fiber::RuntimeOf runtime(GetParam());
-    RunAsFiber([] { FiberSleepFor(2 * fiber::testing_detail::kLookForDeadlockEvery); });
-    LeaveChild();
-  });
-  EXPECT_DEATH(
-      {
-        const fiber::RuntimeOf runtime(GetParam());
-        FiberEvent event;
-        RunAsFiber([&] { event.Wait(); });
-      },
-      "RunAsFiber would not return");
-}
+// Refuses large pieces of memory: an array of entities, which each look copies.
+std::atomic<bool> refuses_memory{false};
+std::atomic<int> refusals{0};
 
-// In any build.
-TEST(DeadEnd, RunAsFiberFailsWhereFibersWaitInACircle) {
-  EXPECT_DEATH(
-      {
-        const fiber::RuntimeOf runtime(fiber::Shape{2, 1});
-        FiberMutex mutex;
-        RunAsFiber([&] {
-          const std::scoped_lock lock(mutex);
-          FiberScope scope;
-          EXPECT_TRUE(scope.Spawn([] { FiberSleepFor(1000h); }));  // A timer is set.
-          EXPECT_TRUE(scope.Spawn([&] { const std::scoped_lock wanted(mutex); }));
-          scope.Wait();
-        });
-      },
-      "2 fibers wait for each other in a cycle");
+TEST_P(AsleepTest, TheWatchOutlivesALackOfMemory) {
+  const fiber::RuntimeOf runtime(GetParam());
+  std::mutex mutex;
+  std::condition_variable reported;
+  bool found = false;
+  refuses_memory = true;
+  refusals = 0;
+  DeadlockWatch watch({.every = 1ms, .report = [&](const std::string&) {
+                         const std::scoped_lock lock(mutex);
+                         found = true;
+                         reported.notify_one();
+                       }});
+  while (refusals < 2) std::this_thread::yield();
+  refuses_memory = false;
+  Waiter waiter;
+  std::unique_lock lock(mutex);
+  reported.wait(lock, [&] { return found; });
 }
 
 }  // namespace
 }  // namespace weft::observe
+
+WEFT_NOINLINE void* operator new[](std::size_t size, std::align_val_t alignment) {
+  using weft::observe::refuses_memory;
+  constexpr std::size_t kLarge = 100'000;
+  const bool refused = refuses_memory && size >= kLarge;
+  void* const memory = refused ? nullptr : std::aligned_alloc(static_cast<std::size_t>(alignment), size);
+  if (refused) ++weft::observe::refusals;
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+WEFT_NOINLINE void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
+WEFT_NOINLINE void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
