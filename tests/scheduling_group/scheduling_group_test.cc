@@ -464,7 +464,10 @@ TEST_P(SchedulingGroupTest, AnExceptionCaughtAcrossAParkIsStillCurrentAfterIt) {
 class CountingPoller final : public Reactor {
  public:
   void TryPoll() override {}
-  void PollIfDue(std::chrono::steady_clock::time_point) override { ++asked; }
+  void PollIfDue(std::chrono::steady_clock::time_point) override {
+    ++asked;
+    EXPECT_EQ(CurrentWorker()->Waker(), nullptr) << "its wakes count as the fiber's";
+  }
   bool TryEnter() override { return false; }
   void Wait() override {}
   void LeaveAfterDispatch() override {}
