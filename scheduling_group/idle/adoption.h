@@ -33,8 +33,8 @@
 //        is woken before it has left its stack belongs to its worker, which makes it ready in its own group: neither
 //        its mark nor its group changes.
 //   AD2  A fiber is adopted by the partner that it takes turns with only, by a single wake in that one's own code. What
-//        else runs on a fiber's stack counts as nobody's wake: polls, the end of another fiber, what follows a switch
-//        (WorkerBase::Waker()).
+//        else runs on a fiber's stack counts as nobody's wake: polls, the end of another fiber (WorkerBase::Waker()).
+//        But the end of a wait by EndPendingWait(), after a switch, counts as the next fiber's: too rare to matter.
 //   AD3  It comes from a group of the same node that the waker's group steals from (NL3), and that has the same name. A
 //        group-local fiber never leaves its group, and one whose creator chose its group leaves it by a steal only.
 //        Fibers of a FiberLoop stay: a loop's group is nobody's neighbour.

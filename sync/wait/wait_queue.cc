@@ -13,7 +13,6 @@
 #include "weft/base/thread/exit.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/fiber/park.h"
-#include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/timer/worker/timer_worker.h"
 
 namespace weft::synchronization {
@@ -156,8 +155,6 @@ void TakenWait::Wake() const noexcept {
 }
 
 WEFT_NOINLINE WEFT_COLD void EndPendingWait(FiberEntity* fiber) noexcept {
-  // It may be called after a switch, on another fiber's stack.
-  const scheduling_group::NoWaitSection not_the_fiber;
   TakenWait taken;
   {
     const std::lock_guard guard(fiber->cancel_word);

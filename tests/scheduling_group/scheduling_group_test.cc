@@ -505,6 +505,7 @@ class CountingPoller final : public Reactor {
   void TryPoll() override {}
   void PollIfDue(std::chrono::steady_clock::time_point) override {
     ++asked;
+    EXPECT_EQ(CurrentWorker()->Waker(), nullptr) << "its wakes count as the fiber's";
     errno = EAGAIN;
   }
   bool TryEnter() override { return false; }
