@@ -47,9 +47,10 @@
 // Memory of a connection that is served in HTTP/1, at most, beside its stack:
 //     fields      max_header_list for the request's line, for its fields, and for its trailers
 //     input       64 KiB, and twice max_header_list and 8 KiB, of which the header of a chunk may have 4 KiB
-//     output      64 KiB of a body and as much for the head; with batches 64 KiB more, of answers that wait
+//     output      64 KiB of a body and as much for the head; 64 KiB more with batches, of answers that wait, and over
+//                 TLS for the blocks of a NoncontiguousBuffer
 // Strings and buffers that grow take up to twice that, and the old one while its bytes are copied. Input and output of
-// 8 connections for each CPU (of 16 at most) are kept for the next ones, if they have at most 64 KiB.
+// 8 connections for each CPU (of 16 at most) are kept for the next ones, if they have at most 64 KiB; and the fields.
 //
 // Who may call: any fiber and thread. Many fibers call the handler at the same time. Lifetime: the Server outlives the
 // TcpServers that it serves.

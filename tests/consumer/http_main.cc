@@ -1,9 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that uses weft::http: a client asks a server in HTTP/1.1.
+// A program that uses weft::http: a client asks a server, and the admin pages, in HTTP/1.1.
 #include <weft/fiber/fiber.h>
 #include <weft/fiber/runtime.h>
+#include <weft/http/admin_server.h>
 #include <weft/http/routes.h>
 #include <weft/http/server.h>
 #include <weft/io/tcp_server.h>
@@ -18,30 +19,44 @@ using namespace std::chrono_literals;
 
 namespace {
 
-int Ask() {
+// What the server at this address says.
+std::string Ask(const weft::io::SocketAddress& address, std::string_view path) {
+  const std::string request = "GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  weft::io::TcpStream client;
+  if (client.Connect(address, 5s) || !client.WriteAll(request, 5s).ok()) return {};
+  std::string answer(64 * 1024, '\0');
+  answer.resize(client.ReadAll(answer.data(), answer.size(), 5s).bytes);
+  return answer;
+}
+
+bool ServesHello() {
   weft::http::Routes routes;
   routes.Add("GET", "/hello", [](weft::http::Request&, weft::http::Response& response) {
     static_cast<void>(response.Send(200, {}, "hello"));
   });
   weft::http::Server http(std::move(routes));
   weft::io::TcpListener listener;
-  if (listener.Listen(weft::io::SocketAddress::LoopbackIpv4(0))) return 1;
+  if (listener.Listen(weft::io::SocketAddress::LoopbackIpv4(0))) return false;
   weft::io::TcpServer server(std::move(listener), http.ForTcpServer());
-  weft::io::TcpStream client;
-  if (!server.Start() || client.Connect(server.local_address(), 5s)) return 1;
-  const std::string_view request = "GET /hello HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-  char answer[1024];
-  if (!client.WriteAll(request, 5s).ok()) return 1;
-  const weft::io::IoResult got = client.ReadAll(answer, sizeof(answer), 5s);
-  return got.ok() && std::string_view(answer, got.bytes).ends_with("\r\n\r\nhello") ? 0 : 1;
+  return server.Start() && Ask(server.local_address(), "/hello").ends_with("\r\n\r\nhello");
+}
+
+bool ServesAdminPages() {
+  weft::http::AdminServer admin({.pages = {.title = "consumer"}});
+  std::string why;
+  if (!admin.Listen("127.0.0.1:0", &why) || !admin.Start()) return false;
+  const std::string url = admin.url();  // http://127.0.0.1:41234/
+  const auto address = weft::io::SocketAddress::Parse(std::string_view(url).substr(7, url.size() - 8));
+  return Ask(*address, "/").ends_with("</html>\n") &&
+         Ask(*address, "/api/overview").find("\"title\":\"consumer\"") != std::string::npos;
 }
 
 }  // namespace
 
 int main() {
-  int status = 1;
+  bool done = false;
   weft::StartRuntime();
-  weft::Fiber([&] { status = Ask(); }).Join();
+  weft::Fiber([&] { done = ServesHello() && ServesAdminPages(); }).Join();
   weft::TerminateRuntime();
-  return status;
+  return done ? 0 : 1;
 }

@@ -556,10 +556,8 @@ class TimeLimits(unittest.TestCase):
             header, body, idle = (stack.enter_context(server.connect()) for _ in range(3))
             idle.sendall(GET)
             self.assertEqual(len(receive(idle, 1)), 1)
-            slow = [
-                (header, GET),
-                (body, b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n" + bytes(900)),
-            ]
+            body.sendall(b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 900\r\n\r\n")
+            slow = [(header, GET), (body, bytes(900))]
             closed = {}
             at = 0
             while len(closed) < 2 and time.monotonic() - began < LIMIT:

@@ -229,6 +229,33 @@ class AdminPages(unittest.TestCase):
         browser.wait("/^12 of \\d+ fibers/.test(document.querySelector('.note').textContent)")
         self.assert_nothing_went_wrong()
 
+    def test_a_late_answer_replaces_no_later_one(self):
+        browser = self.browser
+        self.go("fibers")
+        browser.wait("/of \\d+ fibers/.test(document.querySelector('.note').textContent)")
+        # The answer about sleepers is held back; `came`: the page has it, and has done with it what it does.
+        browser.run("""(() => {
+            const ask = window.fetch;
+            window.goOn = null;
+            window.came = false;
+            window.fetch = async path => {
+              if (!path.includes('sleep')) return ask(path);
+              await new Promise(done => { window.goOn = done; });
+              const found = await (await ask(path)).json();
+              return { ok: true, json: () => { setTimeout(() => { window.came = true; }); return found; } };
+            };
+          })()""")
+        browser.type_into("#name", "sleep")
+        browser.click("#look")
+        browser.wait("window.goOn !== null")
+        browser.type_into("#name", "late")
+        browser.click("#look")
+        browser.wait("/^10 of \\d+ fibers/.test(document.querySelector('.note').textContent)")
+        browser.run("window.goOn()")
+        browser.wait("window.came")
+        self.assertRegex(browser.text(".note"), r"^10 of \d+ fibers")
+        self.assert_nothing_went_wrong()
+
     def test_a_flag_is_set_and_a_bad_value_is_refused_in_one_line(self):
         browser = self.browser
         self.go("flags")

@@ -217,8 +217,9 @@ TEST_P(HttpAnswersTest, ALongChunkIsOneWriteWithWhatIsAroundIt) {
 TEST_P(HttpAnswersTest, ABodyIsReadBehindAnAnswerThatWasGivenUp) {
   InFiber([] {
     std::string body;
-    FiberEvent ended;
+    FiberEvent begun, ended;
     ListeningServer served([&](Request& request, Response& response) {
+      begun.Set();
       EXPECT_FALSE(response.Start(200));
       response.Reset();
       EXPECT_FALSE(request.ReadAll(&body, 100, Soon()));
@@ -226,6 +227,7 @@ TEST_P(HttpAnswersTest, ABodyIsReadBehindAnAnswerThatWasGivenUp) {
     });
     Client client(served);
     client.Send("POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\n");
+    ASSERT_TRUE(begun.Wait(Soon()));
     client.Send("body");
     ASSERT_TRUE(ended.Wait(Soon()));
     EXPECT_EQ(body, "body");

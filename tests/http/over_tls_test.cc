@@ -139,6 +139,40 @@ TEST_P(OverTlsTest, WhatWasReadAheadIsAnswered) {
   });
 }
 
+// Those of up to 64 KiB are copied, longer ones and the ends of their chunks are not.
+TEST_P(OverTlsTest, PiecesOfAnySizeComeInTheirOrder) {
+  std::string text;
+  for (int i = 0; text.size() < 300'000; ++i) text += std::to_string(i) + ' ';
+  std::string chunks;
+  const std::vector<std::pair<std::size_t, const char*>> pieces = {
+      {1, "1"}, {10'000, "2710"}, {100'000, "186a0"}, {2, "2"}, {65'536, "10000"}};
+  for (std::size_t at = 0; const auto& [size, hex] : pieces) {
+    chunks += std::string(hex) + "\r\n" + text.substr(std::exchange(at, at + size), size) + "\r\n";
+  }
+  InFiber([&] {
+    Server http([&](Request&, Response& response) {
+      EXPECT_FALSE(response.Start(200));
+      for (std::size_t at = 0; const auto& [size, hex] : pieces) {
+        EXPECT_EQ(response.Write(std::string_view(text).substr(std::exchange(at, at + size), size), Soon()).bytes,
+                  size);
+      }
+    });
+    io::TcpServer server(Listening(), OverTls(&http, ServerContext()));
+    ASSERT_TRUE(server.Start());
+    io::TcpStream stream;
+    ASSERT_FALSE(stream.Connect(server.local_address(), Soon()));
+    const TlsContext context = ClientContext({"http/1.1"});
+    TlsStream tls(stream, context, kName);
+    ASSERT_FALSE(tls.Handshake(Soon()));
+    ASSERT_TRUE(tls.WriteAll(Get("/", "Connection: close\r\n"), Soon()).ok());
+    std::string all;
+    char room[4096];
+    for (IoResult got; (got = tls.ReadSome(room, sizeof(room), Soon())).bytes != 0;) all.append(room, got.bytes);
+    EXPECT_TRUE(Client::BodyOf(all) == chunks + "0\r\n\r\n") << all.size();
+    server.Stop(Soon());
+  });
+}
+
 TEST_P(OverTlsTest, ALastAnswerEndsWithTlsOwnEnd) {
   InFiber([] {
     Server http([](Request&, Response& response) { EXPECT_FALSE(response.Send(200, {}, "ok")); });

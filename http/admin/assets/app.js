@@ -103,10 +103,11 @@ async function sample() {
 // --- The frame ---
 
 function show() {
-  const name = location.hash.slice(2).split('?')[0] || 'overview';
-  const page = PAGES[name] || overview;
+  const asked = location.hash.slice(2).split('?')[0];
+  const name = Object.hasOwn(PAGES, asked) ? asked : 'overview';
+  const page = PAGES[name];
   for (const link of document.querySelectorAll('nav a')) {
-    if (link.hash === `#/${PAGES[name] ? name : 'overview'}`) link.setAttribute('aria-current', 'page');
+    if (link.hash === `#/${name}`) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }
   document.querySelector('nav a[aria-current]').scrollIntoView({ block: 'nearest', inline: 'center' });

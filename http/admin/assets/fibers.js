@@ -122,6 +122,7 @@ export const fibers = {
   show(main) {
     let view = 'By stack';
     let dump = null;
+    let asked = 0;  // questions: the last one's answer counts
     const result = h('div', { id: 'fibers' });
     const said = h('p.note', { 'aria-live': 'polite' });
     const field = id => form.querySelector(`#${id}`);
@@ -139,12 +140,15 @@ export const fibers = {
       const filter = filterOf({ name: field('name').value.trim(), state: field('state').value,
                                 reason: field('reason').value, age: field('age').value });
       said.textContent = 'Looking…';
+      const mine = ++asked;
       try {
         const stacks = view === 'By stack' ? 1 : 0;
-        dump = await askJson(`api/fibers?stacks=${stacks}&filter=${encodeURIComponent(filter)}`);
-        dump.at = new Date().toLocaleTimeString();
+        const found = await askJson(`api/fibers?stacks=${stacks}&filter=${encodeURIComponent(filter)}`);
+        if (mine !== asked) return;
+        dump = { ...found, at: new Date().toLocaleTimeString() };
         draw();
       } catch (error) {
+        if (mine !== asked) return;
         dump = null;
         said.textContent = '';
         result.replaceChildren(h('p.banner.bad', error.message));
