@@ -62,6 +62,7 @@ std::string SignalDump::Install(int signal, const DumpOptions& options) {
   action.sa_flags = SA_RESTART | SA_ONSTACK;
   ::sigemptyset(&action.sa_mask);
   ::sigaction(signal, &action, nullptr);
+  DumpThread::Receive(signal);
   return "";
 }
 
