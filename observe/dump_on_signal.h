@@ -9,6 +9,7 @@
 //
 // The handler only wakes a thread of its own, which makes the dump (dump_fibers.h): nothing is done on the stack that
 // the signal interrupts, and a worker goes on at once. Signals that come while a dump is being written make one more.
+// That thread takes the signal if all others block it.
 //
 // Once in a process; there is no way back. Any thread, before the signal may come: until then its default action holds,
 // which mostly ends the process. False, with one line in the log: the signal is used already (it has a handler or is

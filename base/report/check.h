@@ -54,12 +54,12 @@ namespace weft::base {
 using CheckContextHook = std::string (*)();
 void SetCheckContextHook(CheckContextHook hook);
 
-// Called by each thread that is about to end the process, after its message, but before glog's own. It may be in a
-// signal handler, and hold any lock: the hook is async-signal-safe, comes back in bounded time, and does not mind a
-// second call. nullptr: none.
-using FatalErrorHook = void (*)();
+// Called by each thread that is about to end the process. It may be in a signal handler, and hold any lock: the hook is
+// async-signal-safe, comes back in bounded time, and does not mind a second call. nullptr: none.
+// abort_follows: first comes a message (glog's), then abort(). A hook that handles SIGABRT leaves it to that.
+using FatalErrorHook = void (*)(bool abort_follows);
 void SetFatalErrorHook(FatalErrorHook hook);
-void CallFatalErrorHook() noexcept;
+void CallFatalErrorHook(bool abort_follows = false) noexcept;
 
 // What messages call a fiber that has no name.
 inline constexpr const char* kUnnamedFiber = "(unnamed)";

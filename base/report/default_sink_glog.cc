@@ -37,7 +37,7 @@ void WriteToDefaultSink(LogSeverity severity, const char* file, int line, std::s
 
 void WriteFatalToDefaultSink(const char* file, int line, std::string_view text) {
   if (google::IsGoogleLoggingInitialized()) {
-    CallFatalErrorHook();
+    CallFatalErrorHook(/*abort_follows=*/true);
     google::LogMessageFatal(file, line).stream() << text;  // Aborts, unless the user's failure function returns.
   } else {
     WriteToStderr('F', file, line, text);

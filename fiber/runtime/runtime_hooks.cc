@@ -87,10 +87,11 @@ std::string WhyTerminate() {
 }
 
 void OnTerminate() {
-  if (const auto* const fiber = scheduling_group::CurrentFiber()) {
-    WEFT_LOG(ERROR, DescribeFiber(*fiber), ": ", WhyTerminate());
-  }
-  base::CallFatalErrorHook();
+  const FiberEntity* const fiber = scheduling_group::CurrentFiber();
+  if (fiber != nullptr) WEFT_LOG(ERROR, DescribeFiber(*fiber), ": ", WhyTerminate());
+  // libstdc++'s own handler says what was thrown, and aborts.
+  base::CallFatalErrorHook(
+      /*abort_follows=*/fiber == nullptr && former == &__gnu_cxx::__verbose_terminate_handler);
   if (former != nullptr) former();
   std::abort();
 }

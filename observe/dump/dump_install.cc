@@ -1,12 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// What a program gets by being linked with observe/: --fiber_dump_signal, and the dump of a process that dies. The
-// static constructor sets the hook that StartRuntime() calls. The linker takes this file from libweft_observe.a because
-// it is told to look for weft_observe_dumps (CMakeLists.txt, cmake/WeftInstall.cmake).
+// What a program gets by being linked with observe/: --fiber_dump_signal, and the dump of a process that dies. A static
+// constructor sets the hook that StartRuntime() calls. The linker takes this file from libweft_observe.a because it is
+// told to look for weft_observe_dumps (CMakeLists.txt, cmake/WeftInstall.cmake).
 
 #include <signal.h>
 
+#include <array>
 #include <optional>
 #include <string>
 
@@ -23,35 +24,49 @@ extern "C" constinit const char weft_observe_dumps = 0;
 namespace weft::observe {
 namespace {
 
-void SetAbortAction(void (*handler)(int)) {
-  struct sigaction action = {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_ONSTACK;
-  ::sigemptyset(&action.sa_mask);
-  ::sigaction(SIGABRT, &action, nullptr);
-}
+// abort(), assert() and glog's CHECK; a division by zero; __builtin_trap(). Of SIGSEGV and SIGBUS the handler in
+// context/stack/overflow_handler.h tells, and a check of Weft's has called the hook before.
+constexpr std::array kDeaths{SIGABRT, SIGFPE, SIGILL};
 
-// And then what would have happened without it.
-void OnAbort(int signal) {
+// And then what would have happened without it: a fault comes again, and a signal that was sent is sent again.
+void OnDeath(int signal, siginfo_t* info, void* /*machine_context*/) {
   base::CallFatalErrorHook();
-  SetAbortAction(SIG_DFL);
-  ::raise(signal);
+  struct sigaction action = {};
+  action.sa_handler = SIG_DFL;
+  ::sigaction(signal, &action, nullptr);
+  if (info->si_code <= 0) ::raise(signal);
 }
 
-// For abort(), assert() and glog's CHECK. (A check of Weft's has called the hook before.)
-void HandleAbort() {
+struct sigaction ActionOf(int signal) {
   struct sigaction found = {};
-  if (::sigaction(SIGABRT, nullptr, &found) != 0) return;
-  if ((found.sa_flags & SA_SIGINFO) != 0 || found.sa_handler != SIG_DFL) return;  // It is the program's.
-  SetAbortAction(&OnAbort);
+  ::sigaction(signal, nullptr, &found);
+  return found;
+}
+
+void HandleDeaths() {
+  struct sigaction action = {};
+  action.sa_sigaction = &OnDeath;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  ::sigemptyset(&action.sa_mask);
+  for (const int signal : kDeaths) {
+    const struct sigaction found = ActionOf(signal);
+    if ((found.sa_flags & SA_SIGINFO) != 0 || found.sa_handler != SIG_DFL) continue;  // It is the program's.
+    ::sigaction(signal, &action, nullptr);
+  }
+}
+
+// Async-signal-safe.
+void OnFatalError(bool abort_follows) {
+  if (abort_follows && ActionOf(SIGABRT).sa_sigaction == &OnDeath) return;
+  DumpThread::DumpBeforeDeath();
 }
 
 void DumpOnCrash(bool wanted) {
   if (!wanted) return base::SetFatalErrorHook(nullptr);
   const std::string error = DumpThread::Start();
   if (!error.empty()) WEFT_LOG(WARNING, "--fiber_dump_on_crash does nothing: ", error);
-  base::SetFatalErrorHook(error.empty() ? &DumpThread::DumpBeforeDeath : nullptr);
-  HandleAbort();
+  base::SetFatalErrorHook(error.empty() ? &OnFatalError : nullptr);
+  HandleDeaths();
 }
 
 std::optional<std::string> Install(const RuntimeOptions& options) {
@@ -64,7 +79,8 @@ std::optional<std::string> Install(const RuntimeOptions& options) {
   return "--fiber_dump_signal=" + options.dump_signal + ": must be another one: " + error;
 }
 
-[[maybe_unused]] const bool is_set = (fiber::detail::SetDumpHook(&Install), true);
+// Before those that have no number: they may start the runtime.
+__attribute__((constructor(101))) void SetHook() { fiber::detail::SetDumpHook(&Install); }
 
 }  // namespace
 }  // namespace weft::observe

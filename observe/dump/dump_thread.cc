@@ -3,6 +3,7 @@
 
 #include "weft/observe/dump/dump_thread.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 #include <string_view>
 #include <thread>
 
+#include "weft/base/thread/exit.h"
 #include "weft/base/thread/parker.h"
 #include "weft/observe/dump/write_dump.h"
 
@@ -32,6 +34,7 @@ enum class Death : int { kNone, kAsked, kDumping, kDone };
 
 constinit std::atomic<Death> death{Death::kNone};
 constinit std::atomic<bool> asked{false};
+constinit std::atomic<int> to_receive{0};  // a signal; 0: none
 constinit base::Parker parker;
 constinit std::atomic<pid_t> of_process{0};  // whose thread it is
 constinit std::atomic<pid_t> thread_id{0};
@@ -83,7 +86,6 @@ void DumpForSignal() {
 }
 
 void DumpForDeath() {
-  death.store(Death::kDumping, std::memory_order_relaxed);  // Read by this thread only.
   StderrBuffer buffer;
   std::ostream out(&buffer);
   out << "weft: the process is about to die; its fibers:\n" << std::flush;
@@ -95,12 +97,21 @@ void DumpForDeath() {
   death.store(Death::kDone, std::memory_order_release);  // The text. Pairs with the acquire in DumpBeforeDeath().
 }
 
+void Unblock(int signal) {
+  sigset_t one;
+  ::sigemptyset(&one);
+  ::sigaddset(&one, signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
+}
+
 [[noreturn]] void ThreadMain() {
   ::pthread_setname_np(::pthread_self(), "FiberDump");
   thread_id.store(::gettid(), std::memory_order_relaxed);  // Read by its own signal handlers.
   for (;;) {
-    // relaxed, both: the parker orders them.
-    if (death.load(std::memory_order_relaxed) == Death::kAsked) DumpForDeath();
+    // relaxed, all: the parker orders them.
+    if (const int signal = to_receive.exchange(0, std::memory_order_relaxed)) Unblock(signal);
+    Death asked_for = Death::kAsked;  // Unless it has been given up.
+    if (death.compare_exchange_strong(asked_for, Death::kDumping, std::memory_order_relaxed)) DumpForDeath();
     if (asked.exchange(false, std::memory_order_relaxed)) DumpForSignal();
     parker.Park();
   }
@@ -132,11 +143,29 @@ std::int64_t NowMs() noexcept {
   return std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
 }
 
+// False: a line written to stderr would wait beyond `until`, or end the process by SIGPIPE.
+bool HasStderrRoom(std::int64_t until) noexcept {
+  for (;;) {
+    const std::int64_t left = until - NowMs();
+    pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+    const int found = ::poll(&room, 1, left > 0 ? static_cast<int>(left) : 0);
+    if (found >= 0 || errno != EINTR) return found == 1 && room.revents == POLLOUT;
+  }
+}
+
+// DTH2: the messages that follow (glog's, the runtime library's) would wait for ever where a pipe is full of the dump
+// and nobody reads it.
+void DropStderr() noexcept {
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere >= 0) ::dup2(nowhere, STDERR_FILENO);
+}
+
 }  // namespace
 
 std::string DumpThread::Start() {
   const std::lock_guard guard(starting);
   if (of_process.load(std::memory_order_relaxed) == ::getpid()) return "";
+  base::PinThisLibrary();
   ::new (static_cast<void*>(&parker)) base::Parker;  // A parent's thread may sleep in it.
   std::string error = StartThread();
   // release: what the thread needs is there. Pairs with the acquire in IsHere().
@@ -149,6 +178,11 @@ void DumpThread::SetOptions(const DumpOptions& options) {
   signal_options = new DumpOptions(options);
 }
 
+void DumpThread::Receive(int signal) noexcept {
+  to_receive.store(signal, std::memory_order_relaxed);  // The parker orders it.
+  static_cast<void>(parker.Unpark());
+}
+
 void DumpThread::AskForDump() noexcept {
   if (!IsHere()) return;
   asked.store(true, std::memory_order_relaxed);  // The parker orders it.
@@ -158,7 +192,7 @@ void DumpThread::AskForDump() noexcept {
 void DumpThread::DumpBeforeDeath() noexcept {
   if (!IsHere()) return;
   if (::gettid() == thread_id.load(std::memory_order_relaxed)) {
-    if (death.load(std::memory_order_relaxed) != Death::kDumping) return;
+    if (death.load(std::memory_order_relaxed) == Death::kNone) return;  // It is the fault of a dump for a signal.
     WriteToStderr("\nweft: the dump ends here: it has failed itself\n");
     death.store(Death::kDone, std::memory_order_release);  // As in DumpForDeath().
     for (;;) ::pause();                                    // DTH2
@@ -169,14 +203,16 @@ void DumpThread::DumpBeforeDeath() noexcept {
     static_cast<void>(parker.Unpark());
   }
   const std::int64_t until = NowMs() + kMostTime.count();
+  bool is_done = false;
   // acquire: pairs with the release in DumpForDeath().
-  while (death.load(std::memory_order_acquire) != Death::kDone) {
-    if (NowMs() >= until) {
-      death.store(Death::kDone, std::memory_order_relaxed);  // Its abort() need not wait again.
-      WriteToStderr("\nweft: no more is known of the fibers: the dump needs a lock that is held, or more time\n");
-      return;
-    }
+  while (!(is_done = death.load(std::memory_order_acquire) == Death::kDone) && NowMs() < until) {
     static_cast<void>(::poll(nullptr, 0, /*timeout=*/1));
+  }
+  if (!is_done) death.store(Death::kDone, std::memory_order_relaxed);  // Its abort() need not wait again.
+  if (!HasStderrRoom(until)) {
+    DropStderr();
+  } else if (!is_done) {
+    WriteToStderr("\nweft: no more is known of the fibers: the dump needs a lock that is held, or more time\n");
   }
 }
 

@@ -15,15 +15,17 @@
 // up, whatever the dump waits for.
 //
 // Invariants
-//   DTH1  AskForDump() and DumpBeforeDeath() are async-signal-safe: atomics, a futex wake, poll(), write().
-//   DTH2  DumpBeforeDeath() comes back after kMostTime at most. In FiberDump, while that dumps for a death, it never
-//        does: a fault in the dump ends the dump, and the process dies of what it was about to die of.
+//   DTH1  AskForDump() and DumpBeforeDeath() are async-signal-safe: atomics, a futex wake, poll(), write(), dup2().
+//   DTH2  DumpBeforeDeath() comes back after kMostTime at most. If stderr has no room then (a pipe that nobody reads,
+//        full of the dump), it is replaced by /dev/null: what else the process says would wait for ever. In FiberDump,
+//        once a thread has asked for the dump of its death, DumpBeforeDeath() never comes back: a fault in the dump
+//        ends the dump, and the process dies of what it was about to die of.
 //   DTH3  A process dumps once for a death: later threads that die wait for the same dump, and nobody waits again when
 //        it was given up. It has kMostGroups groups of fibers at most, with kMostFrames frames each, and only fibers
 //        that can be looked at in kMostReading.
 //   DTH4  A forked child has no such thread until its own Start(): what it asks for does not happen.
 //
-// Start(): any thread. The other two: any thread and any signal handler.
+// AskForDump(), DumpBeforeDeath(): any thread and any signal handler. The others: any thread.
 #ifndef WEFT_OBSERVE_DUMP_DUMP_THREAD_H_
 #define WEFT_OBSERVE_DUMP_DUMP_THREAD_H_
 
@@ -49,6 +51,8 @@ class DumpThread {
 
   // What AskForDump() makes; before the first one.
   static void SetOptions(const DumpOptions& options);
+  // The thread does not block this signal: it may be that all others do.
+  static void Receive(int signal) noexcept;
   static void AskForDump() noexcept;
   static void DumpBeforeDeath() noexcept;
 };

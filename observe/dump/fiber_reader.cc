@@ -35,6 +35,15 @@ bool AreOfOneTurn(const FiberEntity& a, const FiberEntity& b) {
          a.context.saved_stack_pointer() == b.context.saved_stack_pointer() && a.next == b.next &&
          a.ready_stamp.word() == b.ready_stamp.word() && a.name_address() == b.name_address();
 }
+template <class Copies>
+bool AreOfOneTurn(const FiberEntity& a, const Copies& copies) {
+  return std::all_of(copies.begin(), copies.end(), [&a](const auto& copy) { return AreOfOneTurn(a, *copy); });
+}
+
+// DFR4
+bool IsTheSameFiber(const FiberEntity& a, const FiberEntity& b) {
+  return a.id() == b.id() && a.name_address() == b.name_address();
+}
 
 bool HasSavedStack(const FiberEntity& fiber) {
   const FiberPhase phase = fiber.state().Load();
@@ -64,11 +73,10 @@ std::optional<FiberRecord> FiberReader::ReadFiber(std::size_t index) {
   record.entity = chunk_address_ + index * sizeof(FiberEntity);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (copy->state().Load() == FiberPhase::kDead) return std::nullopt;
-    if (Describe(copy, &record)) {
-      if (ReadStack(&copy, &record)) return record;
-    } else if (!memory_.Read(&copy, record.entity, sizeof(copy))) {
-      return std::nullopt;
-    }
+    EntityCopy again;
+    if (!Describe(copy, &again, &record)) return std::nullopt;
+    if (IsTheSameFiber(*copy, *again) && ReadStack(copy, &again, &record)) return record;
+    copy = again;
   }
   if (copy->state().Load() == FiberPhase::kDead) return std::nullopt;
   // It runs and waits by turns. DFR1: no reason.
@@ -82,7 +90,7 @@ std::optional<int> FiberReader::GroupOf(const FiberEntity& fiber) const {
   return found != groups_.end() ? std::optional<int>(found->second) : std::nullopt;
 }
 
-bool FiberReader::Describe(const EntityCopy& copy, FiberRecord* record) {
+bool FiberReader::Describe(const EntityCopy& copy, EntityCopy* again, FiberRecord* record) {
   record->id = copy->id();
   record->phase = copy->state().Load();
   record->group = GroupOf(*copy);
@@ -91,31 +99,31 @@ bool FiberReader::Describe(const EntityCopy& copy, FiberRecord* record) {
   record->stack_top = AddressOf(copy->stack_top());
   record->stack_low = AddressOf(copy->context.saved_stack_pointer());
   record->name.clear();
-  if (copy->name_address() == nullptr) return true;
-  record->name = memory_.ReadString(AddressOf(copy->name_address()), kMostName);
-  EntityCopy again;
-  return memory_.Read(&again, record->entity, sizeof(again)) && again->id() == record->id &&
-         again->name_address() == copy->name_address();  // DFR4
+  if (copy->name_address() != nullptr) record->name = memory_.ReadString(AddressOf(copy->name_address()), kMostName);
+  return memory_.Read(again, record->entity, sizeof(*again));
 }
 
-bool FiberReader::ReadStack(EntityCopy* copy, FiberRecord* record) {
-  const EntityCopy before = *copy;
+bool FiberReader::ReadStack(const EntityCopy& first, EntityCopy* last, FiberRecord* record) {
   record->is_parked = record->phase == FiberPhase::kParked;
   record->stack = StackTable::kNone;
-  if (record->is_parked) ReadWait(before, record);
-  if (!HasSavedStack(*before)) {
+  if (!HasSavedStack(*first)) {
     record->stack_note = record->phase == FiberPhase::kReady ? StackNote::kNotBegun : StackNote::kRunning;
     if (record->phase != FiberPhase::kReady) ReadRunningStack(record);
     return true;
   }
+  if (!AreOfOneTurn(*first, **last)) return false;
+  if (record->is_parked) ReadWait(*last, record);
   record->stack_note = stacks_ != nullptr ? StackNote::kUnreadable : StackNote::kNotWanted;
-  const bool copied = stacks_ != nullptr && CopyStack(*record, &words_, copy);
-  if (!copied && !memory_.Read(copy, record->entity, sizeof(*copy))) return false;
-  if (!AreOfOneTurn(*before, **copy)) return false;
+  std::array<EntityCopy, 2> after;
+  const bool copied = stacks_ != nullptr && CopyStack(*record, &words_, &after);
+  if (!copied && !LookTwice(*record, &after)) return false;
+  *last = after[1];
+  if (!AreOfOneTurn(*first, after)) return false;
   if (!copied) return true;
   if (record->phase == FiberPhase::kReady) {  // DFR3
-    if (!CopyStack(*record, &words_again_, copy) || words_again_ != words_) return false;
-    if (!AreOfOneTurn(*before, **copy)) return false;
+    if (!CopyStack(*record, &words_again_, &after) || words_again_ != words_) return false;
+    *last = after[1];
+    if (!AreOfOneTurn(*first, after)) return false;
   }
   record->stack = stacks_->Find({.low = record->stack_low, .words = words_});
   if (record->stack != StackTable::kNone) record->stack_note = StackNote::kRead;
@@ -131,17 +139,25 @@ void FiberReader::ReadRunningStack(FiberRecord* record) {
   record->stack_note = record->stack != StackTable::kNone ? StackNote::kRead : StackNote::kUnreadable;
 }
 
-// And the entity after it.
-bool FiberReader::CopyStack(const FiberRecord& record, std::vector<std::uint64_t>* words, EntityCopy* copy) {
+bool FiberReader::CopyStack(const FiberRecord& record, std::vector<std::uint64_t>* words,
+                            std::array<EntityCopy, 2>* after) {
   const std::uint64_t size = record.stack_top - record.stack_low;
   if (record.stack_low >= record.stack_top || record.stack_low % sizeof(std::uint64_t) != 0 ||
       size > scheduling_group::GroupStacks::kMaxStackSize) {
     return false;
   }
   words->resize(std::min<std::size_t>(size, kMostStack) / sizeof(std::uint64_t));
-  const std::array<MemoryReader::Part, 2> parts{
+  const std::array<MemoryReader::Part, 3> parts{
       MemoryReader::Part{words->data(), record.stack_low, words->size() * sizeof(std::uint64_t)},
-      MemoryReader::Part{copy, record.entity, sizeof(*copy)}};
+      MemoryReader::Part{after->data(), record.entity, sizeof(EntityCopy)},
+      MemoryReader::Part{after->data() + 1, record.entity, sizeof(EntityCopy)}};
+  return memory_.Read(parts);
+}
+
+bool FiberReader::LookTwice(const FiberRecord& record, std::array<EntityCopy, 2>* after) {
+  const std::array<MemoryReader::Part, 2> parts{
+      MemoryReader::Part{after->data(), record.entity, sizeof(EntityCopy)},
+      MemoryReader::Part{after->data() + 1, record.entity, sizeof(EntityCopy)}};
   return memory_.Read(parts);
 }
 

@@ -4,18 +4,24 @@
 // FiberReader: what another thread can say of a fiber while fibers run: its entity, what it waits for, its stack.
 //
 // No fiber and no worker is stopped. The entities of a chunk are copied at once. For each living fiber its name is
-// copied, then the used part of its stack, then its entity once more. If the two copies of the entity agree, the fiber
-// did not run in between:
+// copied, then its entity again, the used part of its stack, and its entity twice more. If the four copies of the
+// entity agree, the fiber did not run while its stack was copied:
 //
 //   reader                                    the fiber, if it runs meanwhile
 //   ------                                    -------------------------------
-//   copies the entity                         is woken: kReady, then kRunning
+//   copies the entity, twice                  is woken: kReady, then kRunning
 //   copies the stack                          writes to its stack
-//   copies the entity again, compares         parks again: another ParkStamp (scheduling_group/fiber/wait_reason.h)
+//   copies the entity, twice; compares        parks again: another ParkStamp (scheduling_group/fiber/wait_reason.h),
+//                                             then kParked
+//
+// Why two and two: a copy is not atomic. It may have a phase and a stamp of different moments: the first one that of a
+// park which the fiber has not yet left its stack for, the third one that of the park before. But the first stamp is
+// older than the second phase, and the fourth stamp younger than the third phase. A stamp comes before the kParked of
+// its park, so between two equal stamps all that is kParked is of that one park.
 //
 // Invariants
 //   DFR1  A stack and a WaitReason are reported only if phase, id, saved stack pointer, name, WaitReason and ParkStamp
-//        are the same before and after. A ParkStamp differs from park to park. (Each copy is a system call, or the
+//        are the same in all four copies. A ParkStamp differs from park to park. (Each copy is a system call, or the
 //        kernel's next part of one; it refers to a page by a full read-modify-write, so the copies are made in order.)
 //   DFR2  What is read may be gone: every address that comes from a copy is read by MemoryReader. Entities are never
 //        unmapped (entity_pool.h).
@@ -30,6 +36,7 @@
 #ifndef WEFT_OBSERVE_DUMP_FIBER_READER_H_
 #define WEFT_OBSERVE_DUMP_FIBER_READER_H_
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -89,13 +96,19 @@ class FiberReader {
     const std::size_t chunks = scheduling_group::EntityChunkCount();
     for (std::size_t i = 0; i < chunks; ++i) {
       if (until != kAlways && std::chrono::steady_clock::now() >= until) return false;
-      if (!CopyChunk(i)) continue;
+      if (!CopyChunk(i)) {
+        has_missed_ = true;
+        continue;
+      }
       for (std::size_t j = 0; j < scheduling_group::kEntitiesPerChunk; ++j) {
         if (std::optional<FiberRecord> record = ReadFiber(j)) visit(*std::move(record));
       }
     }
     return true;
   }
+
+  // Some fibers are missing: their memory may not be read.
+  bool has_missed() const { return has_missed_; }
 
   static constexpr std::chrono::steady_clock::time_point kAlways = std::chrono::steady_clock::time_point::max();
 
@@ -115,12 +128,14 @@ class FiberReader {
   bool CopyChunk(std::size_t chunk);
   // Nothing: there is no fiber in it.
   std::optional<FiberRecord> ReadFiber(std::size_t index);
-  // False: it is another fiber's by now, or nobody's.
-  bool Describe(const EntityCopy& copy, FiberRecord* record);
-  // False: the fiber has run meanwhile. *copy: its entity, read again.
-  bool ReadStack(EntityCopy* copy, FiberRecord* record);
+  // And reads the entity again. False: it cannot.
+  bool Describe(const EntityCopy& copy, EntityCopy* again, FiberRecord* record);
+  // last: the second copy at first, then the last one. False: the fiber has run meanwhile.
+  bool ReadStack(const EntityCopy& first, EntityCopy* last, FiberRecord* record);
   void ReadRunningStack(FiberRecord* record);
-  bool CopyStack(const FiberRecord& record, std::vector<std::uint64_t>* words, EntityCopy* copy);
+  // The first: the stack before.
+  bool CopyStack(const FiberRecord& record, std::vector<std::uint64_t>* words, std::array<EntityCopy, 2>* after);
+  bool LookTwice(const FiberRecord& record, std::array<EntityCopy, 2>* after);
   void ReadWait(const EntityCopy& copy, FiberRecord* record);
   std::optional<int> GroupOf(const FiberEntity& fiber) const;
 
@@ -130,6 +145,7 @@ class FiberReader {
   std::unordered_map<const scheduling_group::SchedulingGroup*, int> groups_;
   std::unique_ptr<EntityCopy[]> chunk_;
   std::uint64_t chunk_address_ = 0;
+  bool has_missed_ = false;
   std::vector<std::uint64_t> words_;        // of a stack
   std::vector<std::uint64_t> words_again_;  // DFR3
 };

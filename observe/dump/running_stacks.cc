@@ -14,6 +14,7 @@
 #include <cerrno>
 
 #include "weft/base/report/build_mode.h"
+#include "weft/base/thread/exit.h"
 #include "weft/context/stack/stack_registry.h"
 #include "weft/observe/dump/own_signals.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
@@ -112,7 +113,11 @@ std::string InstallHandler() {
   struct sigaction found = {};
   ::sigaction(kSignal, nullptr, &found);
   if ((found.sa_flags & SA_SIGINFO) != 0 && found.sa_sigaction == &OnSignal) return "";
-  if ((found.sa_flags & SA_SIGINFO) != 0 || found.sa_handler != SIG_DFL) return "this program uses SIGURG itself";
+  // Who ignores it does not notice.
+  if ((found.sa_flags & SA_SIGINFO) != 0 || (found.sa_handler != SIG_DFL && found.sa_handler != SIG_IGN)) {
+    return "this program uses SIGURG itself";
+  }
+  base::PinThisLibrary();  // The handler is never removed.
   struct sigaction action = {};
   action.sa_sigaction = &OnSignal;
   action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
@@ -132,9 +137,11 @@ bool WaitUntil(std::chrono::steady_clock::time_point until, Done done) {
   return true;
 }
 
-// acquire: what the last holder did. Pairs with the release in Unlock().
+// acquire: what the last holder did. Pairs with the release in ~Unlock().
 bool TryLock() { return !lock.exchange(true, std::memory_order_acquire); }
-void Unlock() { lock.store(false, std::memory_order_release); }
+struct Unlock {  // At its end: a copy may find no memory.
+  ~Unlock() { lock.store(false, std::memory_order_release); }
+};
 
 }  // namespace
 
@@ -146,9 +153,9 @@ const StackCopy* RunningStacks::Copy(const FiberEntity* fiber, std::uint64_t id)
   const TimePoint until = begin + std::min<std::chrono::nanoseconds>(left_, kMostWait);
   bool copied = false;
   if (WaitUntil(until, &TryLock)) {
+    const Unlock at_end;
     const pid_t thread = scheduling_group::SliceMonitor::Get().ThreadOf(fiber);
     copied = thread != 0 && Ask(thread, until) && Take(id);
-    Unlock();
   }
   left_ -= std::chrono::steady_clock::now() - begin;
   return copied ? &copy_ : nullptr;

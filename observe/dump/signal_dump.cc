@@ -64,6 +64,7 @@ std::string SignalDump::Install(int signal, const DumpOptions& options) {
   ::sigemptyset(&action.sa_mask);
   AddOwnSignal(signal, action);
   ::sigaction(signal, &action, nullptr);
+  DumpThread::Receive(signal);
   return "";
 }
 

@@ -52,6 +52,11 @@ bool Write(std::ostream& out, const DumpOptions& options, TimePoint look_until) 
   if (!reader.ForEach([&report](FiberRecord fiber) { report.Add(std::move(fiber)); }, look_until)) {
     report.Remark("there are more fibers: the time was up");
   }
+  if (reader.has_missed()) {
+    report.Remark(
+        "fibers are missing: this process may read its memory neither by process_vm_readv() nor by "
+        "/proc/self/mem");
+  }
   report.Write(out);
   if (options.format == DumpOptions::Format::kText && options.filter.empty() && look_until == FiberReader::kAlways) {
     WriteDeadlocks(out, &memory);

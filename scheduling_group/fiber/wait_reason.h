@@ -15,10 +15,10 @@
 // nothing. A ReadyStamp has bit 63 set.
 //
 // The fiber writes its reason before it is known to a waker, and its stamp before it leaves its stack. The first push
-// after the wake may overwrite both. So another thread that finds a fiber kParked, reads both words, and then finds it
-// kParked with the same two words, has read what belongs to one park: two parks on one worker differ in the count, and
-// two on different workers mostly, for their counts differ. (Reading the fiber's stack between the two looks:
-// observe/.)
+// after the wake may overwrite both. So another thread that reads the stamp, finds the fiber kParked, reads its reason,
+// finds it kParked again, and then the same stamp, has read what belongs to one park: two parks on one worker differ in
+// the count, and two on different workers mostly, for their counts differ. (Why in this order, and how the stack is
+// read: observe/dump/fiber_reader.h.)
 //
 // Cost: a store each, on the path that parks. Time: reading a clock would cost a tenth of a switch, so a tick is kept
 // in one global word, which the slice monitor writes every 10 to 80 ms while a worker is up, and each worker when it

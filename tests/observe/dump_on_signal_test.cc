@@ -9,13 +9,17 @@
 #include <unistd.h>
 
 #include <array>
+#include <optional>
 #include <string>
 
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
+#include "weft/fiber/runtime/dump_hook.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/observe/dump_until.h"
+
+#include "testing/patience.h"
 
 namespace weft::observe {
 namespace {
@@ -92,6 +96,36 @@ TEST(DumpOnSignalDeathTest, TheFlagMakesTheSignalDumpInEachRuntime) {
     ::_exit(Has(error, "another signal makes dumps already") ? 0 : 3);
   };
   EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
+}
+
+TEST(DumpOnSignalDeathTest, ASignalThatAllThreadsOfTheProgramBlockIsReceived) {
+  const auto run = [] {
+    ::alarm(static_cast<unsigned>(testing::kSoon.count()));
+    sigset_t blocked;
+    ::sigemptyset(&blocked);
+    ::sigaddset(&blocked, SIGUSR1);
+    ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+    fiber::RuntimeOf runtime(OptionsWith("SIGUSR1"));
+    StderrPipe pipe;
+    ::kill(::getpid(), SIGUSR1);
+    ::_exit(Has(pipe.ReadUntil("\n"), "weft: 0 fibers") ? 0 : 1);
+  };
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
+}
+
+// What a static constructor is told that starts the runtime.
+const std::string answer_to_a_constructor = [] {
+  RuntimeOptions options;
+  options.dump_signal = std::to_string(SIGUSR1);
+  options.dump_on_crash = false;
+  ::signal(SIGUSR1, SIG_IGN);
+  const std::optional<std::string> refused = fiber::detail::PrepareDumps(options);
+  ::signal(SIGUSR1, SIG_DFL);
+  return refused.value_or("");
+}();
+
+TEST(DumpOnSignal, AStaticConstructorMayStartTheRuntime) {
+  EXPECT_TRUE(Has(answer_to_a_constructor, "is not taken: it is used already")) << answer_to_a_constructor;
 }
 
 TEST(DumpOnSignal, TheSignalMakesADump) {

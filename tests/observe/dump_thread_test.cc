@@ -5,14 +5,20 @@
 
 #include "weft/observe/dump/dump_thread.h"
 
+#include <fcntl.h>
+#include <glog/logging.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
@@ -24,14 +30,19 @@
 #include "weft/base/report/build_mode.h"
 #include "weft/base/report/check.h"
 #include "weft/fiber/fiber.h"
+#include "weft/observe/dump_on_signal.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/observe/dump_until.h"
 
+#include "testing/patience.h"
+
 namespace weft::observe {
 namespace {
 
-std::function<void()> in_dump;  // Called by a dump when it reads memory.
+std::function<void()> in_dump;               // Called by a dump when it reads memory.
+std::atomic<bool> reads_are_refused{false};  // As by a seccomp filter.
+std::atomic<bool> a_thread_that_dies_waits{false};
 
 }  // namespace
 }  // namespace weft::observe
@@ -40,7 +51,15 @@ std::function<void()> in_dump;  // Called by a dump when it reads memory.
 extern "C" ssize_t process_vm_readv(pid_t process, const iovec* to, unsigned long to_size, const iovec* from,
                                     unsigned long from_size, unsigned long flags) {
   if (weft::observe::in_dump != nullptr) weft::observe::in_dump();
+  if (weft::observe::reads_are_refused) return errno = EPERM, -1;
   return ::syscall(SYS_process_vm_readv, process, to, to_size, from, from_size, flags);
+}
+
+// The same, for the pauses of a thread that waits for the dump of its death.
+extern "C" int poll(pollfd* fds, nfds_t size, int timeout) {
+  if (size == 0) weft::observe::a_thread_that_dies_waits = true;
+  const timespec limit = {.tv_sec = timeout / 1000, .tv_nsec = timeout % 1000 * 1'000'000L};
+  return static_cast<int>(::syscall(SYS_ppoll, fds, size, timeout < 0 ? nullptr : &limit, nullptr, 0));
 }
 
 namespace weft::observe {
@@ -78,6 +97,8 @@ TEST(DumpThreadDeathTest, AFailedCheckIsFollowedByTheFibers) {
 
 TEST(DumpThreadDeathTest, AnUncaughtExceptionIsFollowedByTheFibers) {
   EXPECT_DEATH(DieBeside([] { throw std::runtime_error("lost"); }), std::string("std::runtime_error: lost") + kDump);
+  EXPECT_DEATH(DieBeside([] { std::thread([] { throw std::runtime_error("lost"); }).join(); }),
+               std::string("terminate called after(.|\n)*lost") + kDump);
 }
 
 TEST(DumpThreadDeathTest, AnAbortOfTheProgramAndOfAThreadShowsTheFibers) {
@@ -94,6 +115,23 @@ TEST(DumpThreadDeathTest, AFaultShowsTheFibersAndStaysTheCauseOfDeath) {
   if (!kFaultsAreOurs) GTEST_SKIP() << "the sanitizer handles faults";
   EXPECT_EXIT(DieBeside(&WriteToNowhere), ::testing::KilledBySignal(SIGSEGV),
               std::string("segmentation fault in fiber dying") + kDump);
+}
+
+TEST(DumpThreadDeathTest, AnInstructionThatIsNoneAndASignalThatIsSentShowTheFibers) {
+  if (!kFaultsAreOurs) GTEST_SKIP() << "the sanitizer handles faults";
+#if defined(__x86_64__)  // On others it is a SIGTRAP, which belongs to debuggers.
+  EXPECT_EXIT(DieBeside([] { __builtin_trap(); }), ::testing::KilledBySignal(SIGILL), kDump);
+#endif
+  EXPECT_EXIT(DieBeside([] { ::raise(SIGFPE); }), ::testing::KilledBySignal(SIGFPE), kDump);
+}
+
+TEST(DumpThreadDeathTest, GlogsMessageComesBeforeTheFibers) {
+  EXPECT_DEATH(DieBeside([] {
+                 FLAGS_logtostderr = true;
+                 google::InitGoogleLogging("shop");
+                 WEFT_FATAL("no way on");
+               }),
+               std::string("^F[^\n]*no way on") + kDump);
 }
 
 TEST(DumpThreadDeathTest, AProgramThatHandlesAbortItselfKeepsItAndHasTheDumpOfWhatWeftSees) {
@@ -134,6 +172,40 @@ TEST(DumpThreadDeathTest, AFaultInTheDumpEndsTheDumpAndIsNotTheCauseOfDeath) {
               ::testing::KilledBySignal(SIGSEGV), kFailed);
 }
 
+TEST(DumpThreadDeathTest, AFaultInADumpForASignalIsNotTheCauseOfADeathBesideIt) {
+  if (!kFaultsAreOurs) GTEST_SKIP() << "the sanitizer handles faults";
+  EXPECT_EXIT(DieBeside([] {
+                static std::atomic<bool> dumps{false};
+                if (!DumpFibersOnSignal(SIGUSR2)) ::_exit(1);
+                in_dump = [] {
+                  dumps = true;
+                  while (!a_thread_that_dies_waits) continue;
+                  WriteToNowhere();
+                };
+                ::raise(SIGUSR2);
+                while (!dumps) continue;
+                WEFT_FATAL("no way on");
+              }),
+              ::testing::KilledBySignal(SIGABRT), "no way on(.|\n)*weft: the dump ends here: it has failed itself\n");
+}
+
+// Where the program handles SIGABRT, the message of libstdc++'s terminate handler comes after the dump, and finds no
+// room either.
+TEST(DumpThreadDeathTest, AStderrThatNobodyReadsDoesNotKeepTheProcessAlive) {
+  const auto die = [] {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_NONBLOCK) != 0) ::_exit(1);
+    const std::array<char, 4096> some{};
+    while (::write(ends[1], some.data(), some.size()) > 0) continue;
+    ::fcntl(ends[1], F_SETFL, 0);
+    ::dup2(ends[1], STDERR_FILENO);
+    ::alarm(static_cast<unsigned>(testing::kSoon.count()));
+    ::signal(SIGABRT, [](int) { ::_exit(7); });
+    std::thread([] { throw std::runtime_error("lost"); }).join();
+  };
+  EXPECT_EXIT(DieBeside(die), ::testing::ExitedWithCode(7), "");
+}
+
 TEST(DumpThreadDeathTest, WithoutMemoryItDiesOfThat) {
   if (!kFaultsAreOurs) GTEST_SKIP() << "sanitizers need their address space";
   EXPECT_DEATH(DieBeside([] {
@@ -149,6 +221,22 @@ TEST(DumpThreadDeathTest, WithoutMemoryItDiesOfThat) {
                  }
                }),
                "about to die; its fibers:\n(.|\n)*memory");
+}
+
+TEST(DumpThread, FibersWhoseMemoryMayNotBeReadAreMissed) {
+  fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+  Fiber([] {}).Join();
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  rlimit none = files;
+  none.rlim_cur = 0;
+  ::setrlimit(RLIMIT_NOFILE, &none);  // No /proc/self/mem.
+  reads_are_refused = true;
+  const std::string dump = DumpText({.stacks = false});
+  reads_are_refused = false;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  EXPECT_TRUE(Has(dump, "\nfibers are missing: this process may read its memory neither by")) << dump;
+  EXPECT_FALSE(Has(DumpText({.stacks = false}), "missing"));
 }
 
 TEST(DumpThreadDeathTest, AForkedChildDiesWithoutTheDumpOfItsParent) {

@@ -7,7 +7,11 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <functional>
 #include <new>
 #include <optional>
@@ -31,11 +35,11 @@ class InterruptedReader : public MemoryReader {
  public:
   using MemoryReader::Read;
   bool Read(std::span<const Part> parts) noexcept override {
-    if (parts.size() != 2) return MemoryReader::Read(parts);
+    if (parts.size() != 3) return MemoryReader::Read(parts);
     ++stacks_copied;
     if (!MemoryReader::Read(parts.first(1))) return false;
     if (between) between();
-    return MemoryReader::Read(parts.last(1));
+    return MemoryReader::Read(parts.last(2));
   }
 
   std::function<void()> between;
@@ -151,9 +155,83 @@ TEST_F(FiberReaderTest, AReadyFibersStackIsCopiedTwice) {
   ready.Join();
 }
 
+using Image = std::array<std::byte, sizeof(scheduling_group::FiberEntity)>;
+
+// Shows an entity as it was, or as a copy would be that took long: its images one after the other, then what is there.
+class ReaderOfImages : public MemoryReader {
+ public:
+  using MemoryReader::Read;
+  bool Read(std::span<const Part> parts) noexcept override {
+    if (!MemoryReader::Read(parts)) return false;
+    for (const Part& part : parts) {
+      if (next == images.size() || entity < part.from || entity + sizeof(Image) > part.from + part.size) continue;
+      std::memcpy(static_cast<std::byte*>(part.to) + (entity - part.from), images[next++].data(), sizeof(Image));
+    }
+    if (parts.size() == 3) ++stacks_copied;
+    return true;
+  }
+  Image Look() {
+    Image image;
+    EXPECT_TRUE(MemoryReader::Read(image.data(), entity, sizeof(image)));
+    return image;
+  }
+
+  std::uint64_t entity = 0;
+  std::vector<Image> images;
+  std::size_t next = 0;
+  int stacks_copied = 0;
+};
+
+// The fiber was parked, ran, and parked again in the same place. A copy of its entity that took long has the phase of
+// one moment and the stamp of another one. So has the first copy here, and then the third one: a copy of the stack
+// between the two parks would be taken for that of a parked fiber.
+TEST_F(FiberReaderTest, ACopyWithThePhaseOfOneParkAndTheStampOfAnotherIsNoProof) {
+  const scheduling_group::FiberEntity any{};
+  const auto place = [&](const void* member) {
+    return static_cast<std::size_t>(static_cast<const char*>(member) - reinterpret_cast<const char*>(&any));
+  };
+  const auto stamped_as = [stamp = place(&any.ready_stamp)](Image image, const Image& other) {
+    std::memcpy(image.data() + stamp, other.data() + stamp, sizeof(scheduling_group::ReadyStamp));
+    return image;
+  };
+  Fiber waiter({.name = "waiter"}, [&] {
+    while (!stop_) {
+      turns_.Acquire();
+      ++turns_made_;
+    }
+  });
+  AwaitParked();
+  ReaderOfImages memory;
+  memory.entity = Find("waiter")->entity;
+  const Image before = memory.Look();
+  turns_.Release();
+  while (turns_made_ == 0) std::this_thread::yield();
+  AwaitParked();
+  const Image after = memory.Look();
+  Image leaving = after;  // It has its stamp, and is on its stack.
+  leaving[place(&any.state())] = static_cast<std::byte>(scheduling_group::FiberPhase::kParking);
+  StackNote note = StackNote::kNotWanted;
+  const auto look = [&](std::vector<Image> images) {
+    memory.images = std::move(images);
+    memory.next = 0;
+    memory.stacks_copied = 0;
+    FiberReader(&memory, &stacks_).ForEach([&](const FiberRecord& fiber) { note = fiber.stack_note; });
+  };
+
+  look({stamped_as(before, after), leaving, after, after});
+  EXPECT_EQ(note, StackNote::kRunning) << "the second copy says so";
+  look({before, before, stamped_as(after, before), after});
+  EXPECT_EQ(memory.stacks_copied, 2) << "the fourth copy says that the stack is another park's";
+  EXPECT_EQ(note, StackNote::kRead);
+
+  stop_ = true;
+  turns_.Release();
+  waiter.Join();
+}
+
 TEST_F(FiberReaderTest, AStackWhoseMemoryIsGoneIsUnreadable) {
   class NoStacks : public MemoryReader {
-    bool Read(std::span<const Part> parts) noexcept override { return parts.size() == 1 && MemoryReader::Read(parts); }
+    bool Read(std::span<const Part> parts) noexcept override { return parts.size() != 3 && MemoryReader::Read(parts); }
   } memory;
   Fiber waiter({.name = "waiter"}, [&] { turns_.Acquire(); });
   AwaitParked();

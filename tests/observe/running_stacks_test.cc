@@ -6,19 +6,27 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
+#include <fstream>
+#include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
+#include "weft/base/report/build_mode.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/observe/dump/stack_unwinder.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/observe/dump_until.h"
 
@@ -121,6 +129,60 @@ TEST_F(RunningStacksTest, AProgramThatHandlesTheSignalKeepsIt) {
   stop_ = true;
   runner.Join();
 }
+
+TEST_F(RunningStacksTest, AProgramThatIgnoresTheSignalHasStacks) {
+  ::signal(SIGURG, SIG_IGN);
+  Fiber runner({.name = "runner"}, [&] { SpinUntil(&stop_); });
+  static_cast<void>(DumpWithStackUntil("runner", "SpinUntil("));
+  stop_ = true;
+  runner.Join();
+}
+
+#if !WEFT_ASAN && !WEFT_TSAN  // They need their address space.
+
+// In a child, whose address space may not grow while a copy of 256 KiB is made.
+TEST(RunningStacksDeathTest, WithoutMemoryForACopyTheNextOneIsMade) {
+  const auto run = [] {
+    ::alarm(static_cast<unsigned>(testing::kSoon.count()));
+    fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+    std::atomic<bool> stop{false};
+    std::atomic<const scheduling_group::FiberEntity*> entity{nullptr};
+    Fiber runner({.name = "runner", .stack_size = 512 * 1024}, [&] {
+      volatile char* const large = static_cast<char*>(__builtin_alloca(256 * 1024));
+      large[0] = 1;
+      entity = scheduling_group::CurrentFiber();
+      SpinUntil(&stop);
+    });
+    while (entity == nullptr) std::this_thread::yield();
+    const auto copy = [&] { return RunningStacks().Copy(entity, runner.Id()) != nullptr; };
+    std::size_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlimit former{};
+    ::getrlimit(RLIMIT_AS, &former);
+    rlimit limit = former;
+    limit.rlim_cur = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    ::setrlimit(RLIMIT_AS, &limit);
+    std::vector<std::unique_ptr<char[]>> taken(1000);
+    try {  // What the heap still has.
+      for (auto& piece : taken) piece.reset(new char[256 * 1024]);
+    } catch (const std::bad_alloc&) {
+    }
+    bool thrown = false;
+    while (!thrown) {  // A thread without CPU does not answer.
+      try {
+        static_cast<void>(copy());
+      } catch (const std::bad_alloc&) {
+        thrown = true;
+      }
+    }
+    ::setrlimit(RLIMIT_AS, &former);
+    while (!copy()) continue;
+    ::_exit(0);
+  };
+  EXPECT_EXIT(run(), ::testing::ExitedWithCode(0), "");
+}
+
+#endif
 
 TEST_F(RunningStacksTest, NoThreadIsInterruptedIfThatIsNotWanted) {
   Fiber runner({.name = "runner"}, [&] { SpinUntil(&stop_); });

@@ -212,6 +212,7 @@ class Process:
         self.record = Record()
         self.stacks = Stacks(self.record)
         self.fibers = sorted(self.read_fibers(), key=lambda fiber: fiber.id)
+        self.by_entity = {fiber.entity: fiber for fiber in self.fibers}
         self.by_slot = None  # of their stacks; made when it is needed
         self.find_threads()
 
@@ -246,7 +247,7 @@ class Process:
     def owner(self, kind, at):
         """The fiber that has what others wait for, "a thread", or None: it has no owner, or none is known."""
         if kind == "join":
-            return next((fiber for fiber in self.fibers if fiber.entity == at), None)
+            return self.by_entity.get(at)
         offset = {"mutex": self.record.mutex_owner, "shared_mutex": self.record.shared_mutex_owner}.get(kind)
         if offset is None:
             return None
