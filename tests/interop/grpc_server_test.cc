@@ -435,7 +435,8 @@ TEST(GrpcServer, LeavesNoFiberAndNoThreadBehind) {
     }
     all_answered.Wait();
   }
-  EXPECT_TRUE(AwaitEndOfGrpc(kThisThreadAndFiberDump)) << CountThreads() << " threads; initialized: " << grpc_is_initialized();
+  EXPECT_TRUE(AwaitEndOfGrpc(kThisThreadAndFiberDump))
+      << CountThreads() << " threads; initialized: " << grpc_is_initialized();
 }
 
 }  // namespace
