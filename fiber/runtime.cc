@@ -242,6 +242,7 @@ Started TryStart(const RuntimeOptions& options, std::string* error) {
       runtime->Undo();
       KeepOrDestroy(std::move(runtime));
     }
+    fiber::detail::EndDumps();
     phase.store(Phase::kStopped, std::memory_order_release);  // As in TerminateRuntime().
     return impossible ? Started::kImpossible : Started::kRefused;
   }
@@ -269,6 +270,7 @@ std::size_t TerminateRuntime() {
   std::unique_ptr<RuntimeInstance> runtime(fiber::detail::the_runtime.load(std::memory_order_relaxed));
   const std::size_t unfinished = runtime->Terminate();
   KeepOrDestroy(std::move(runtime));
+  fiber::detail::EndDumps();
   phase.store(Phase::kStopped, std::memory_order_release);  // Pairs with the acquire in StartRuntime().
   return unfinished;
 }

@@ -80,7 +80,10 @@ std::optional<std::string> Install(const RuntimeOptions& options) {
 }
 
 // Before those that have no number: they may start the runtime.
-__attribute__((constructor(101))) void SetHook() { fiber::detail::SetDumpHook(&Install); }
+__attribute__((constructor(101))) void SetHooks() {
+  static constexpr fiber::detail::DumpHooks kHooks{.prepare = &Install, .end = &DumpThread::Stop};
+  fiber::detail::SetDumpHooks(&kHooks);
+}
 
 }  // namespace
 }  // namespace weft::observe

@@ -21,6 +21,7 @@
 #include <streambuf>
 #include <string_view>
 #include <thread>
+#include <utility>
 
 #include "weft/base/thread/exit.h"
 #include "weft/base/thread/parker.h"
@@ -38,7 +39,9 @@ constinit std::atomic<int> to_receive{0};  // a signal; 0: none
 constinit base::Parker parker;
 constinit std::atomic<pid_t> of_process{0};  // whose thread it is
 constinit std::atomic<pid_t> thread_id{0};
-constinit std::mutex starting;                          // guards the start, and signal_options
+constinit std::atomic<bool> to_end{false};
+constinit std::mutex starting;  // guards the start, the end, and the next two
+constinit std::thread* thread = nullptr;
 constinit const DumpOptions* signal_options = nullptr;  // Never freed.
 
 // Not by std::cerr: <iostream> brings a static object that is destroyed while threads may still use it.
@@ -104,7 +107,7 @@ void Unblock(int signal) {
   ::pthread_sigmask(SIG_UNBLOCK, &one, nullptr);
 }
 
-[[noreturn]] void ThreadMain() {
+void ThreadMain() {
   ::pthread_setname_np(::pthread_self(), "FiberDump");
   thread_id.store(::gettid(), std::memory_order_relaxed);  // Read by its own signal handlers.
   for (;;) {
@@ -113,6 +116,7 @@ void Unblock(int signal) {
     Death asked_for = Death::kAsked;  // Unless it has been given up.
     if (death.compare_exchange_strong(asked_for, Death::kDumping, std::memory_order_relaxed)) DumpForDeath();
     if (asked.exchange(false, std::memory_order_relaxed)) DumpForSignal();
+    if (to_end.load(std::memory_order_relaxed)) return;
     parker.Park();
   }
 }
@@ -126,7 +130,7 @@ std::string StartThread() {
   ::pthread_sigmask(SIG_SETMASK, &all, &former);
   std::string error;
   try {
-    std::thread(&ThreadMain).detach();
+    thread = new std::thread(&ThreadMain);
   } catch (const std::exception& exception) {
     error = std::string("there is no thread: ") + exception.what();
   }
@@ -171,6 +175,17 @@ std::string DumpThread::Start() {
   // release: what the thread needs is there. Pairs with the acquire in IsHere().
   if (error.empty()) of_process.store(::getpid(), std::memory_order_release);
   return error;
+}
+
+void DumpThread::Stop() noexcept {
+  const std::lock_guard guard(starting);
+  if (!IsHere() || signal_options != nullptr) return;
+  of_process.store(0, std::memory_order_relaxed);  // Nobody asks from now on.
+  to_end.store(true, std::memory_order_relaxed);   // The parker orders it.
+  static_cast<void>(parker.Unpark());
+  thread->join();
+  delete std::exchange(thread, nullptr);
+  to_end.store(false, std::memory_order_relaxed);
 }
 
 void DumpThread::SetOptions(const DumpOptions& options) {

@@ -24,6 +24,8 @@
 //        it was given up. It has kMostGroups groups of fibers at most, with kMostFrames frames each, and only fibers
 //        that can be looked at in kMostReading.
 //   DTH4  A forked child has no such thread until its own Start(): what it asks for does not happen.
+//   DTH5  Without a signal that asks for dumps the thread ends with the runtime: a program may need to have one thread
+//        only (fork() under ThreadSanitizer, unshare()). A thread that dies just then may wait kMostTime in vain.
 //
 // AskForDump(), DumpBeforeDeath(): any thread and any signal handler. The others: any thread.
 #ifndef WEFT_OBSERVE_DUMP_DUMP_THREAD_H_
@@ -48,6 +50,9 @@ class DumpThread {
 
   // Starts it, unless this process has it. "": it is there.
   static std::string Start();
+
+  // Ends it, if it is this process's and SetOptions() has never been called.
+  static void Stop() noexcept;
 
   // What AskForDump() makes; before the first one.
   static void SetOptions(const DumpOptions& options);

@@ -16,21 +16,26 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #include "weft/base/report/build_mode.h"
 #include "weft/base/report/check.h"
 #include "weft/fiber/fiber.h"
 #include "weft/observe/dump_on_signal.h"
+#include "weft/observe/waits/thread_states.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/observe/dump_until.h"
@@ -237,6 +242,26 @@ TEST(DumpThread, FibersWhoseMemoryMayNotBeReadAreMissed) {
   ::setrlimit(RLIMIT_NOFILE, &files);
   EXPECT_TRUE(Has(dump, "\nfibers are missing: this process may read its memory neither by")) << dump;
   EXPECT_FALSE(Has(DumpText({.stacks = false}), "missing"));
+}
+
+std::ptrdiff_t CountDumpThreads() {
+  const std::optional<std::vector<ThreadState>> threads = ReadThreads();
+  if (!threads) return -1;
+  return std::count_if(threads->begin(), threads->end(),
+                       [](const ThreadState& thread) { return thread.name == "FiberDump"; });
+}
+
+// fork() under ThreadSanitizer, unshare(): a program may have to have one thread only.
+TEST(DumpThread, EndsWithTheRuntime) {
+  for (int i = 0; i < 2; ++i) {
+    {
+      const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
+      EXPECT_EQ(CountDumpThreads(), 1);
+    }
+    // /proc shows a thread that has been joined a little longer.
+    for (const Deadline limit = testing::kSoon; CountDumpThreads() != 0 && !limit.expired();) std::this_thread::yield();
+    EXPECT_EQ(CountDumpThreads(), 0);
+  }
 }
 
 TEST(DumpThreadDeathTest, AForkedChildDiesWithoutTheDumpOfItsParent) {
