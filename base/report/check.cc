@@ -34,8 +34,8 @@ void SetCheckContextHook(CheckContextHook hook) { context_hook.store(hook, std::
 // release / acquire: as above.
 void SetFatalErrorHook(FatalErrorHook hook) { fatal_error_hook.store(hook, std::memory_order_release); }
 
-WEFT_COLD void CallFatalErrorHook(bool abort_follows) noexcept {
-  if (FatalErrorHook hook = fatal_error_hook.load(std::memory_order_acquire)) hook(abort_follows);
+WEFT_COLD void CallFatalErrorHook(bool abort_follows, const void* machine_context) noexcept {
+  if (FatalErrorHook hook = fatal_error_hook.load(std::memory_order_acquire)) hook(abort_follows, machine_context);
 }
 
 WEFT_COLD void FatalError(const char* file, int line, const char* function, const std::string& text) {

@@ -57,9 +57,10 @@ void SetCheckContextHook(CheckContextHook hook);
 // Called by each thread that is about to end the process. It may be in a signal handler, and hold any lock: the hook is
 // async-signal-safe, comes back in bounded time, and does not mind a second call. nullptr: none.
 // abort_follows: first comes a message (glog's), then abort(). A hook that handles SIGABRT leaves it to that.
-using FatalErrorHook = void (*)(bool abort_follows);
+// machine_context: that of a signal's handler; nullptr: it is called where the error is.
+using FatalErrorHook = void (*)(bool abort_follows, const void* machine_context);
 void SetFatalErrorHook(FatalErrorHook hook);
-void CallFatalErrorHook(bool abort_follows = false) noexcept;
+void CallFatalErrorHook(bool abort_follows = false, const void* machine_context = nullptr) noexcept;
 
 // What messages call a fiber that has no name.
 inline constexpr const char* kUnnamedFiber = "(unnamed)";

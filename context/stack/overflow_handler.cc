@@ -212,7 +212,7 @@ void TakeFormerAction(int signal, std::size_t passed_on, siginfo_t* info, void* 
   const bool sent = info->si_code <= 0;  // By kill() and the like, not by a fault.
   if (kHandlersAreOfTheProgram && !sent && !IsOnGuard(info->si_addr)) Report(*info, machine_context);
   if (sent && former.sa_handler == SIG_IGN) return;
-  base::CallFatalErrorHook();
+  base::CallFatalErrorHook(/*abort_follows=*/false, machine_context);
   // We return, and the fault is repeated; a signal that was sent is sent once more.
   struct sigaction default_action = {};
   default_action.sa_handler = SIG_DFL;

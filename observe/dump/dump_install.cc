@@ -29,8 +29,8 @@ namespace {
 constexpr std::array kDeaths{SIGABRT, SIGFPE, SIGILL};
 
 // And then what would have happened without it: a fault comes again, and a signal that was sent is sent again.
-void OnDeath(int signal, siginfo_t* info, void* /*machine_context*/) {
-  base::CallFatalErrorHook();
+void OnDeath(int signal, siginfo_t* info, void* machine_context) {
+  base::CallFatalErrorHook(/*abort_follows=*/false, machine_context);
   struct sigaction action = {};
   action.sa_handler = SIG_DFL;
   ::sigaction(signal, &action, nullptr);
@@ -56,9 +56,9 @@ void HandleDeaths() {
 }
 
 // Async-signal-safe.
-void OnFatalError(bool abort_follows) {
+void OnFatalError(bool abort_follows, const void* machine_context) {
   if (abort_follows && ActionOf(SIGABRT).sa_sigaction == &OnDeath) return;
-  DumpThread::DumpBeforeDeath();
+  DumpThread::DumpBeforeDeath(machine_context);
 }
 
 void DumpOnCrash(bool wanted) {

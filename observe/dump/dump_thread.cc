@@ -25,6 +25,7 @@
 
 #include "weft/base/thread/exit.h"
 #include "weft/base/thread/parker.h"
+#include "weft/observe/dump/running_stacks.h"
 #include "weft/observe/dump/write_dump.h"
 
 namespace weft::observe {
@@ -204,7 +205,7 @@ void DumpThread::AskForDump() noexcept {
   static_cast<void>(parker.Unpark());
 }
 
-void DumpThread::DumpBeforeDeath() noexcept {
+void DumpThread::DumpBeforeDeath(const void* machine_context) noexcept {
   if (!IsHere()) return;
   if (::gettid() == thread_id.load(std::memory_order_relaxed)) {
     if (death.load(std::memory_order_relaxed) == Death::kNone) return;  // It is the fault of a dump for a signal.
@@ -212,6 +213,7 @@ void DumpThread::DumpBeforeDeath() noexcept {
     death.store(Death::kDone, std::memory_order_release);  // As in DumpForDeath().
     for (;;) ::pause();                                    // DTH2
   }
+  if (machine_context != nullptr) RunningStacks::AnswerFor(machine_context);
   Death none = Death::kNone;
   // relaxed: the parker orders it.
   if (death.compare_exchange_strong(none, Death::kAsked, std::memory_order_relaxed)) {

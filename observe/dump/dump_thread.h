@@ -59,7 +59,8 @@ class DumpThread {
   // The thread does not block this signal: it may be that all others do.
   static void Receive(int signal) noexcept;
   static void AskForDump() noexcept;
-  static void DumpBeforeDeath() noexcept;
+  // machine_context: that of the signal's handler that calls it, so that its fiber has a stack; or nullptr.
+  static void DumpBeforeDeath(const void* machine_context = nullptr) noexcept;
 };
 
 }  // namespace weft::observe

@@ -49,6 +49,10 @@ struct Buffer {
 };
 constinit Buffer buffer{};
 
+// AnswerFor(), of the first one.
+constinit std::atomic<pid_t> dying_thread{0};
+constinit const void* death = nullptr;
+
 #if defined(__x86_64__)
 // In DWARF's order.
 constexpr std::array kRegisters{REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP,
@@ -82,11 +86,13 @@ void CopyStack() {
   buffer.fiber_id = 0;
   const FiberEntity* const fiber = scheduling_group::CurrentFiber();
   if (fiber == nullptr || !fiber->has_stack()) return;
-  const auto* const low = reinterpret_cast<const char*>(buffer.low);
+  const auto* low = reinterpret_cast<const char*>(buffer.low);
   const auto* const top = static_cast<const char*>(fiber->stack_top());
   context::StackBounds bounds;
   // It may be about to leave the fiber or to enter it, or be in a handler with a stack of its own.
-  if (!context::FindStack(low, &bounds) || low < bounds.low || low >= top || top > bounds.high) return;
+  if (!context::FindStack(low, &bounds) || low >= top || top > bounds.high) return;
+  low = std::max(low, static_cast<const char*>(bounds.low));  // An overflow: it stands in the guard.
+  buffer.low = reinterpret_cast<std::uint64_t>(low);
   buffer.size = std::min(static_cast<std::size_t>(top - low), RunningStacks::kMostStack) / sizeof(std::uint64_t);
   CopyWords(reinterpret_cast<const volatile std::uint64_t*>(low), buffer.size);
   buffer.fiber_id = fiber->id();
@@ -99,7 +105,9 @@ void OnSignal(int /*signal*/, siginfo_t* /*info*/, void* machine_context) {
   // acquire: the buffer, as its last reader left it. Pairs with the release in Ask().
   if (word.compare_exchange_strong(expected, WordOf(self, kCopying), std::memory_order_acquire,
                                    std::memory_order_relaxed)) {
-    CopyRegisters(*static_cast<const ucontext_t*>(machine_context));
+    // relaxed: it is this thread's own.
+    const bool dies = dying_thread.load(std::memory_order_relaxed) == self && death != nullptr;
+    CopyRegisters(*static_cast<const ucontext_t*>(dies ? death : machine_context));
     CopyStack();
     // release: the buffer. Pairs with the acquire in Ask().
     word.store(WordOf(self, kCopied), std::memory_order_release);
@@ -144,6 +152,12 @@ struct Unlock {  // At its end: a copy may find no memory.
 };
 
 }  // namespace
+
+void RunningStacks::AnswerFor(const void* machine_context) noexcept {
+  pid_t none = 0;
+  // relaxed: what follows is read by this thread's own signal handler.
+  if (dying_thread.compare_exchange_strong(none, ::gettid(), std::memory_order_relaxed)) death = machine_context;
+}
 
 RunningStacks::RunningStacks(bool wanted) : why_not_(wanted ? InstallHandler() : "not asked for") {}
 

@@ -63,6 +63,10 @@ class RunningStacks {
   // "": it can copy stacks.
   const std::string& why_not() const { return why_not_; }
 
+  // The calling thread stands in a signal's handler, with a stack of its own, and will not come back. From now on it
+  // answers with what the signal has interrupted: the stack of its fiber. Async-signal-safe.
+  static void AnswerFor(const void* machine_context) noexcept;
+
   // The stack of `fiber` if it has this id and a worker stands on it; nullptr: none does, or it did not answer. Good
   // until the next call.
   const StackCopy* Copy(const scheduling_group::FiberEntity* fiber, std::uint64_t id);

@@ -84,7 +84,7 @@ TEST(CheckDeathTest, AddsWhatTheContextHookSays) {
 }
 
 TEST(CheckDeathTest, CallsTheHookAfterItsMessage) {
-  SetFatalErrorHook([](bool) { std::fprintf(stderr, "<hook>\n"); });
+  SetFatalErrorHook([](bool, const void*) { std::fprintf(stderr, "<hook>\n"); });
   EXPECT_DEATH(FailsACheck(), "check_test.cc:[0-9]+\\] sum 2 as (.|\n)*<hook>");
   SetFatalErrorHook(nullptr);
   EXPECT_DEATH(FailsACheck(), "in FailsACheck.\n$");

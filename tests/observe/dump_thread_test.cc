@@ -122,6 +122,16 @@ TEST(DumpThreadDeathTest, AFaultShowsTheFibersAndStaysTheCauseOfDeath) {
               std::string("segmentation fault in fiber dying") + kDump);
 }
 
+// Its thread stands on the stack for signals.
+TEST(DumpThreadDeathTest, TheFiberThatDiesOfASignalHasItsStack) {
+  if (WEFT_TSAN) GTEST_SKIP() << "there are no stacks of running fibers";
+  const std::string frames = "fiber 'dying' .id [0-9]+., running, in group 0\n(  0x[^\n]*\n)*  0x[^\n]*";
+  EXPECT_EXIT(DieBeside([] { std::abort(); }), ::testing::KilledBySignal(SIGABRT), frames + "abort");
+  if (kFaultsAreOurs) {
+    EXPECT_EXIT(DieBeside(&WriteToNowhere), ::testing::KilledBySignal(SIGSEGV), frames + "WriteToNowhere");
+  }
+}
+
 TEST(DumpThreadDeathTest, AnInstructionThatIsNoneAndASignalThatIsSentShowTheFibers) {
   if (!kFaultsAreOurs) GTEST_SKIP() << "the sanitizer handles faults";
 #if defined(__x86_64__)  // On others it is a SIGTRAP, which belongs to debuggers.
@@ -256,7 +266,9 @@ TEST(DumpThread, EndsWithTheRuntime) {
   for (int i = 0; i < 2; ++i) {
     {
       const fiber::RuntimeOf runtime(fiber::Shape{1, 1});
-      EXPECT_EQ(CountDumpThreads(), 1);
+      for (const Deadline limit = testing::kSoon; CountDumpThreads() != 1 && !limit.expired();)
+        std::this_thread::yield();
+      EXPECT_EQ(CountDumpThreads(), 1) << "it has no name yet?";
     }
     // /proc shows a thread that has been joined a little longer.
     for (const Deadline limit = testing::kSoon; CountDumpThreads() != 0 && !limit.expired();) std::this_thread::yield();
