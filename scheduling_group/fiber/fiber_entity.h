@@ -155,8 +155,8 @@ class alignas(base::kCacheLineSize) FiberEntity {
   static constexpr int kPriorityShift = 5;  // the priority is in the bits above
   static_assert(kMaxPriority << kPriorityShift == 0xe0);
 
-  // The word holds neither a callable nor an exit owner: the callable is on the fiber's stack. (Bit 63 is set in a mark,
-  // and in no such address.)
+  // The word holds neither a callable nor an exit owner: the callable is on the fiber's stack. (Bit 63 is set in a
+  // mark, and in no such address.)
   bool MayHaveMark() const noexcept { return partner_ == 0 || partner_ >> 63 != 0; }
   bool has_cold_fields() const noexcept { return (flags_ & kHasColdFields) != 0; }
   bool wants_own_stack() const noexcept { return has_cold_fields() && stack_size_ != 0; }
