@@ -46,8 +46,8 @@
 //        has no more fibers ready, for each of its workers, than the one that the fiber comes from. (By estimates; they
 //        cost reads of the other group's lines, once in kTurnsOfPair wakes.) Else the pair begins anew, and the other
 //        one is the next to ask, since kTurnsOfPair is even. So adoptions in a row end when the queue has grown.
-//   AD6  A fiber has a mark from its begin to its end at most: the mark shares its place with the callable, and with the
-//        owner that is told of the end, and never takes it from them.
+//   AD6  A fiber has a mark from its begin to its end at most: the mark shares its place with the callable, and with
+//        the owner that is told of the end, and never takes it from them.
 //
 // A fiber that has a stack of its former group's pool gives it back there (FiberEntity::MoveTo()).
 //
