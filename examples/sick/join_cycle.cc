@@ -7,7 +7,7 @@
 //   what shows it    the last line of the log: "fibers join each other in a cycle", with both; their stacks follow
 //   what to do       one that owns both joins them: a FiberScope, say
 //
-// docs/diagnosing.md shows the outputs.
+// docs/diagnosing.md shows what the outputs look like.
 
 #include <gflags/gflags.h>
 

@@ -8,7 +8,7 @@
 //                    nobody is left to notify; a dump (kill -QUIT <pid>)
 //   what to do       change the condition under the mutex, and wait with a predicate: wait(lock, [&] { return ... })
 //
-// docs/diagnosing.md shows the outputs.
+// docs/diagnosing.md shows what the outputs look like.
 
 #include <gflags/gflags.h>
 

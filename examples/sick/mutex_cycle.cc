@@ -7,7 +7,7 @@
 //   what shows it    the line of DeadlockWatch, at once, with three stacks; a dump (kill -QUIT <pid>)
 //   what to do       one order for all (by address, say), or std::scoped_lock(a, b), which takes both or none
 //
-// docs/diagnosing.md shows the outputs.
+// docs/diagnosing.md shows what the outputs look like.
 
 #include <gflags/gflags.h>
 

@@ -8,7 +8,7 @@
 //                    the function that recurses
 //   what to do       a limit for the depth; a larger stack for this fiber: Fiber::Attributes::stack_size
 //
-// docs/diagnosing.md shows the outputs.
+// docs/diagnosing.md shows what the outputs look like.
 
 #include <gflags/gflags.h>
 

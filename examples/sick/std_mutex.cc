@@ -1,14 +1,14 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A sick program: a fiber suspends while it holds a std::mutex, and another fiber of the same worker wants it. It hangs.
+// A sick program: a fiber suspends while it holds a std::mutex, and another fiber of its worker wants that. It hangs.
 //
 //   what is wrong    a std::mutex belongs to a thread: the worker waits for itself, and all its fibers with it
 //   what shows it    the line of DeadlockWatch: fiber 'report' wants the std::mutex which that thread has locked
 //                    itself, and fiber 'save' seems to hold it; a dump (kill -QUIT <pid>)
 //   what to do       unlock it before whatever may wait, or take a FiberMutex
 //
-// docs/diagnosing.md shows the outputs.
+// docs/diagnosing.md shows what the outputs look like.
 
 #include <gflags/gflags.h>
 

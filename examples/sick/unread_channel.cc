@@ -8,7 +8,7 @@
 //                    long; no fiber is in channel_get of it
 //   what to do       close the channel in whatever ends the reader: Put() then returns kClosed
 //
-// docs/diagnosing.md shows the outputs.
+// docs/diagnosing.md shows what the outputs look like.
 
 #include <gflags/gflags.h>
 
