@@ -9,7 +9,7 @@
 #   user     what ./test.sh needs without arguments: also the test library, and what the adapters for TLS and HTTP/2 need
 #   test     (default) also what all examples need (gRPC is for interop/grpc_*.h and one example only), the benchmark
 #            library, clang with its sanitizers, the checkers, and an emulator for the tests on machines with several
-#            NUMA nodes (tests/guest), which are skipped where it cannot be had
+#            NUMA nodes (tests/guest) and Go's gRPC, without which their tests are skipped
 #   packages what tools/packages.sh needs
 #   reference  what tools/reference.sh needs
 #   compare  what bench/compare needs: the other runtimes (each is left out where it cannot be had), gnuplot, valgrind
@@ -28,9 +28,10 @@ test_packages="libbenchmark-dev clang libclang-rt-14-dev lld clang-format clang-
   curl llvm nghttp2-client nghttp2-server openssl redis-tools valgrind strace binutils abigail-tools"
 reference_packages="doxygen python3"
 emulator_packages="qemu-system-x86 busybox-static"
+go_packages="golang-go golang-google-grpc-dev"
 compare_packages="libgtest-dev libbenchmark-dev python3 gnuplot-nox valgrind binutils"
 peer_packages="libboost-fiber1.81-dev libtbb-dev golang-go rustc cargo librust-tokio-dev"
-server_packages="golang-go golang-google-grpc-dev nginx-light postgresql redis-server redis-tools wrk nghttp2-client curl
+server_packages="$go_packages nginx-light postgresql redis-server redis-tools wrk nghttp2-client curl
   openssl python3"
 
 case "${1:-test}" in
@@ -38,7 +39,7 @@ case "${1:-test}" in
   demo) wanted="$build_packages $demo_packages" optional="" ;;
   user) wanted="$build_packages $user_packages" optional="" ;;
   test)
-    wanted="$build_packages $demo_packages $user_packages $example_packages $test_packages $reference_packages" optional="$emulator_packages"
+    wanted="$build_packages $demo_packages $user_packages $example_packages $test_packages $reference_packages" optional="$emulator_packages $go_packages"
     ;;
   packages) wanted="$build_packages $debian_packages" optional="" ;;
   reference) wanted="$reference_packages" optional="" ;;
