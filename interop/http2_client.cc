@@ -63,13 +63,14 @@ class Http2ClientConnection final : public Http2Session {
   std::error_code Exchange(Http2Stream& stream, std::string_view body, Deadline deadline, std::size_t max_body,
                            Http2Answer* answer);
   void Cancel(Http2Stream& stream);
+  void CancelOnGoAway(Http2Stream& stream);
   // The handle goes.
   void Abandon(Http2Stream* stream);
 
  private:
   base::RefPtr<Http2Stream> OnBegin() override { return {}; }
   void OnGone(Http2Stream& stream) override;
-  void OnGoAway() override { places_.notify_all(); }
+  void OnGoAway() override;
   void OnSettings() override { places_.notify_all(); }
   void OnPingAnswer(std::uint64_t number) override;
   bool MayPing() const override { return options_.ping_without_calls || !streams_.empty(); }
@@ -233,6 +234,22 @@ void Http2ClientConnection::Cancel(Http2Stream& stream) {
   Flush(lock);
 }
 
+void Http2ClientConnection::CancelOnGoAway(Http2Stream& stream) {
+  Lock lock(mutex_);
+  stream.ends_on_goaway = true;
+  if (stream.closed || MayOpen()) return;
+  SubmitReset(stream, NGHTTP2_CANCEL, Http2Errc::kConnectionLost);
+  Flush(lock);
+}
+
+// A callback: the reader flushes.
+void Http2ClientConnection::OnGoAway() {
+  for (Http2Stream& stream : streams_) {
+    if (stream.ends_on_goaway && !stream.closed) SubmitReset(stream, NGHTTP2_CANCEL, Http2Errc::kConnectionLost);
+  }
+  places_.notify_all();
+}
+
 void Http2ClientConnection::Abandon(Http2Stream* stream) {
   {
     Lock lock(mutex_);
@@ -334,6 +351,7 @@ std::uint32_t Http2Call::reset_code() const { return Checked("Http2Call::reset_c
 const Http2Headers& Http2Call::trailers() const { return Checked("Http2Call::trailers").trailers; }
 
 void Http2Call::Cancel() { connection_->Cancel(Checked("Http2Call::Cancel")); }
+void Http2Call::CancelOnGoAway() { connection_->CancelOnGoAway(Checked("Http2Call::CancelOnGoAway")); }
 
 Http2Client::Http2Client(const Http2Transport& transport, const Http2Options& options)
     : options_(options), connection_(std::make_unique<Http2ClientConnection>(transport, options_)) {}

@@ -114,6 +114,9 @@ class Http2Call {
 
   // Gives the call up: its stream is reset, which tells the server. Does not wait.
   void Cancel();
+  // Gives the call up, too, as soon as the server takes no more calls on the connection (GOAWAY): for a call without an
+  // end, which a server that drains would wait for. It ends with kConnectionLost.
+  void CancelOnGoAway();
   // Whether it has a call, also one that has ended.
   bool IsOpen() const noexcept { return stream_ != nullptr; }
 

@@ -169,7 +169,9 @@ struct Http2GrpcClientOptions {
   // ":authority" of requests; empty: the target.
   std::string authority{};
   // Limits and time-outs of each connection. send_buffer is how much of a stream's messages is kept to be sent again.
-  Http2Options http2{.ping_without_calls = false};
+  // Streams that nobody reads hold stream_window of connection_window each, until nothing comes for any call: with
+  // these, 128 streams.
+  Http2Options http2{.connection_window = 8 << 20, .ping_without_calls = false};
 
   // --- Calls ---
   std::size_t max_message = 4 << 20;  // that is taken of a server

@@ -10,7 +10,7 @@
 #   user     what ./test.sh needs without arguments: also the test library, and what the adapters for TLS and HTTP/2 need
 #   test     (default) also what all examples need (gRPC is for interop/grpc_*.h and one example only), the benchmark
 #            library, clang with its sanitizers, the checkers, and an emulator for the tests on machines with several
-#            NUMA nodes (tests/guest), which are skipped where it cannot be had
+#            NUMA nodes (tests/guest) and Go's gRPC, without which their tests are skipped
 #   browser  the browser in which ./test.sh release looks at the admin pages: some 110 MB
 #   aarch64  what tools/aarch64.sh needs of this machine
 #   packages what tools/packages.sh needs
@@ -33,9 +33,10 @@ cross_packages="ccache clang cmake g++-aarch64-linux-gnu lld ninja-build python3
 reference_packages="doxygen python3"
 emulator_packages="qemu-system-x86 busybox-static"
 browser_packages="chromium"
+go_packages="golang-go golang-google-grpc-dev"
 compare_packages="libgtest-dev libbenchmark-dev python3 gnuplot-nox valgrind binutils"
 peer_packages="libboost-fiber1.81-dev libtbb-dev golang-go rustc cargo librust-tokio-dev"
-server_packages="golang-go golang-google-grpc-dev nginx-light postgresql redis-server redis-tools wrk nghttp2-client curl
+server_packages="$go_packages nginx-light postgresql redis-server redis-tools wrk nghttp2-client curl
   openssl python3"
 
 case "${1:-test}" in
@@ -43,7 +44,7 @@ case "${1:-test}" in
   demo) wanted="$build_packages $demo_packages" optional="" ;;
   user) wanted="$build_packages $user_packages" optional="" ;;
   test)
-    wanted="$build_packages $demo_packages $user_packages $example_packages $test_packages $reference_packages" optional="$emulator_packages"
+    wanted="$build_packages $demo_packages $user_packages $example_packages $test_packages $reference_packages" optional="$emulator_packages $go_packages"
     ;;
   aarch64) wanted="$cross_packages" optional="" ;;
   browser) wanted="$browser_packages" optional="" ;;

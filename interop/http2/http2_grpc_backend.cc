@@ -123,18 +123,27 @@ bool GrpcBackend::StartToConnect() {
 
 void GrpcBackend::Connect() {
   std::shared_ptr<GrpcConnection> made;
-  std::error_code error = std::make_error_code(std::errc::operation_canceled);  // If an exception leaves it.
-  auto end = [&](GrpcBackend* self) {
-    const std::scoped_lock lock(self->mutex_);
-    self->is_connecting_ = false;
-    ++self->ends_;
-    self->failure_ = error ? error : make_error_code(Http2Errc::kConnectionLost);
-    if (!error) self->connections_.push_back(std::move(made));
-    self->changed_.notify_all();  // GB1
-  };
-  const std::unique_ptr<GrpcBackend, decltype(end)> at_the_end(this, end);
-  error = MakeConnection(&made);
+  std::error_code error;
+  std::exception_ptr thrown;  // Its catch block is left before anything waits.
+  try {
+    error = MakeConnection(&made);
+  } catch (...) {
+    thrown = std::current_exception();
+  }
+  // A cancelled attempt is none of the call, which would take it for its own cancellation.
+  if (thrown != nullptr || error == std::errc::operation_canceled) {
+    error = std::make_error_code(std::errc::connection_aborted);
+  }
   (error ? tally_.not_connected : tally_.connected).fetch_add(1, std::memory_order_relaxed);
+  {
+    const std::scoped_lock lock(mutex_);
+    is_connecting_ = false;
+    ++ends_;
+    failure_ = error ? error : make_error_code(Http2Errc::kConnectionLost);
+    if (!error) connections_.push_back(std::move(made));
+    changed_.notify_all();  // GB1
+  }
+  if (thrown != nullptr) std::rethrow_exception(thrown);
 }
 
 std::error_code GrpcBackend::MakeConnection(std::shared_ptr<GrpcConnection>* made) {

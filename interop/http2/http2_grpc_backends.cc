@@ -69,7 +69,10 @@ std::error_code GrpcBackends::Await(Deadline deadline, std::shared_ptr<GrpcBacke
     *set = set_;
     if (set_ != nullptr) return {};
     if (ends_ != ends_before) return failure_;  // GN1
-    if (!is_looking_up_) return std::make_error_code(std::errc::resource_unavailable_try_again);
+    // Not within a second, or no fiber was started.
+    if (!is_looking_up_) {
+      return failure_ ? failure_ : std::make_error_code(std::errc::resource_unavailable_try_again);
+    }
     try {
       if (changed_.wait(lock, deadline) == std::cv_status::timeout) return std::make_error_code(std::errc::timed_out);
     } catch (const FiberCancelled&) {
@@ -97,7 +100,7 @@ void GrpcBackends::LookUp() {
     const std::scoped_lock lock(mutex_);
     set = set_;
   }
-  if (!failure) set = MakeSet(std::move(found), set.get());
+  if (!failure) set = MakeSet(std::move(found), set);
   const std::scoped_lock lock(mutex_);
   is_looking_up_ = false;
   ++ends_;
@@ -127,7 +130,8 @@ std::error_code GrpcBackends::FindAll(std::vector<GrpcPeer>* found) const {
 }
 
 // The set from `before`, if it has the same servers.
-std::shared_ptr<GrpcBackendSet> GrpcBackends::MakeSet(std::vector<GrpcPeer> peers, const GrpcBackendSet* before) const {
+std::shared_ptr<GrpcBackendSet> GrpcBackends::MakeSet(std::vector<GrpcPeer> peers,
+                                                      const std::shared_ptr<GrpcBackendSet>& before) const {
   std::vector<std::pair<std::string, GrpcPeer>> named;
   for (GrpcPeer& peer : peers) named.emplace_back(peer.ToString(), std::move(peer));
   const auto less = [](const auto& a, const auto& b) { return a.first < b.first; };
@@ -145,6 +149,7 @@ std::shared_ptr<GrpcBackendSet> GrpcBackends::MakeSet(std::vector<GrpcPeer> peer
     backends.push_back(std::move(backend));
     names.push_back(name);
   }
+  if (before != nullptr && before->backends == backends) return before;
   return std::make_shared<GrpcBackendSet>(options_.balance, std::move(backends), names);
 }
 

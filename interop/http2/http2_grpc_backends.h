@@ -4,8 +4,8 @@
 // GrpcBackends: the servers of an Http2GrpcClient: its targets, or the addresses that a look-up finds for them.
 //
 // How it works. A set of servers never changes: a look-up that finds others makes a new set, which shares the backends
-// that stay, with their connections. A call keeps the set that it has chosen from. Looks up in a fiber of its own:
-// calls go on with the set that is there, and only the first ones wait.
+// that stay, with their connections; one that finds the same keeps it, with its turns. A call keeps the set that it has
+// chosen from. A fiber of its own looks up: calls go on with the set that is there, and only the first ones wait.
 //
 // Invariants
 //   GN1  One look-up at a time (is_looking_up_). Its end wakes all that wait for a set: they find one, or why there is
@@ -61,7 +61,8 @@ class GrpcBackends {
  private:
   using Backends = std::vector<std::shared_ptr<GrpcBackend>>;
 
-  std::shared_ptr<GrpcBackendSet> MakeSet(std::vector<GrpcPeer> peers, const GrpcBackendSet* before) const;
+  std::shared_ptr<GrpcBackendSet> MakeSet(std::vector<GrpcPeer> peers,
+                                          const std::shared_ptr<GrpcBackendSet>& before) const;
   // Under mutex_.
   void LookUpIfDue();
   void LookUp();  // a fiber

@@ -117,6 +117,10 @@ GrpcStatus GrpcCaller::Begin(const GrpcOrder& order, GrpcTried* tried, GrpcAttem
   return {GrpcCode::kUnavailable, "no connection to " + backend.name() + ": " + error.message()};
 }
 
+void GrpcCaller::LookUpIfLost(const GrpcAttempt& attempt) {
+  if (!attempt.connection->http.IsOpen()) backends_.LookUpSoon();
+}
+
 GrpcOutcome GrpcCaller::Exchange(const GrpcOrder& order, std::string_view framed, std::size_t again,
                                  GrpcAttempt* attempt) {
   const Http2RequestHead head = MakeGrpcHead(attempt->Where(order.path), order.deadline, again, order.metadata);
@@ -124,20 +128,23 @@ GrpcOutcome GrpcCaller::Exchange(const GrpcOrder& order, std::string_view framed
       attempt->connection->http.Ask(head, framed, AsLongAs(order.deadline), options_.max_message + GrpcInbox::kHead);
   GrpcOutcome outcome;
   outcome.server = attempt->backend().name();
+  if (answer.error) LookUpIfLost(*attempt);
   outcome.not_begun = answer.error == Http2Errc::kNotBegun;
-  if (answer.error) {
+  std::optional<GrpcStatus> of_head;
+  if (answer.status != 0 && answer.error != Http2Errc::kHeadersTooLarge) of_head = GrpcStatusOfHead(answer.headers);
+  if (of_head.has_value() && !of_head->ok()) {  // Whatever comes after it.
+    answer.error.clear();
+    outcome.status = *std::move(of_head);
+  } else if (answer.error) {
     outcome.status = GrpcStatusOfCall(answer.error, answer.reset_code, order.deadline);
-    if (outcome.not_begun || answer.error == Http2Errc::kConnectionLost) LookUpSoon();
-  } else if (std::optional<GrpcStatus> status = GrpcStatusOfHead(answer.headers)) {
-    outcome.status = *std::move(status);
   } else {
-    outcome.status = GrpcStatusOfTrailers(answer.trailers);
+    outcome.status = GrpcStatusOfTrailers(GrpcEnd(answer.headers, answer.trailers));
   }
   const bool is_grpc = answer.headers.Has("grpc-status") || answer.trailers.Has("grpc-status");
   attempt->Report(answer.error, is_grpc || outcome.status.code != GrpcCode::kUnavailable, order.deadline);
+  outcome.trailers = GrpcEnd(answer.headers, answer.trailers);
   outcome.metadata = std::move(answer.headers);
   outcome.body = std::move(answer.body);
-  outcome.trailers = outcome.metadata.Has("grpc-status") ? outcome.metadata : std::move(answer.trailers);
   return outcome;
 }
 

@@ -126,7 +126,8 @@ class GrpcCaller {
 
   // kOk: the attempt has a connection. *not_begun: another attempt may be made at once.
   GrpcStatus Begin(const GrpcOrder& order, GrpcTried* tried, GrpcAttempt* attempt, bool* not_begun);
-  void LookUpSoon() { backends_.LookUpSoon(); }  // A connection was lost.
+  // After an error: the servers may be others now, if the attempt's connection takes no more calls.
+  void LookUpIfLost(const GrpcAttempt& attempt);
   void CountReplay() { tally_.replayed.fetch_add(1, std::memory_order_relaxed); }
   void CountCall() { tally_.calls.fetch_add(1, std::memory_order_relaxed); }
   void CountAttempt() { tally_.attempts.fetch_add(1, std::memory_order_relaxed); }

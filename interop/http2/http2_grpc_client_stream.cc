@@ -19,6 +19,11 @@ GrpcStatus Cancelled() { return {GrpcCode::kCancelled, "the call was cancelled"}
 
 }  // namespace
 
+// Also by the deadline of a scope, which is the call's, too.
+GrpcStatus GrpcClientStream::CancelledOrLate() const {
+  return deadline_.expired() ? GrpcStatusOfCall(std::make_error_code(std::errc::timed_out), 0, deadline_) : Cancelled();
+}
+
 GrpcClientStream::GrpcClientStream(GrpcCaller* caller, std::string_view path, const GrpcCallOptions& options)
     : caller_(*caller),
       path_(path),
@@ -50,9 +55,8 @@ bool GrpcClientStream::AwaitRecovery(Lock& lock) {
   try {
     recovered_.wait(lock, [this] { return !is_recovering_; });
     return true;
-  } catch (const FiberCancelled&) {
-    is_cancelled_ = true;
-    if (recovery_ != nullptr) recovery_->Cancel();
+  } catch (const FiberCancelled&) {  // The lock is held.
+    CancelLocked();
     return false;
   }
 }
@@ -67,7 +71,7 @@ void GrpcClientStream::Recover(Lock& lock, Failure failure) {
   lock.lock();
   is_recovering_ = false;
   recovery_ = nullptr;
-  if (is_cancelled_) failure.status = Cancelled();  // In a thread no scope ends what waits.
+  if (is_cancelled_) failure.status = CancelledOrLate();  // In a thread no scope ends what waits.
   if (failure.status.ok()) {
     answer_.server = made->backend().name();
     attempt_.swap(made);
@@ -134,7 +138,7 @@ GrpcClientStream::Failure GrpcClientStream::MakeAttempt(AttemptPtr* made) {
 GrpcClientStream::Failure GrpcClientStream::FailureOf(const AttemptPtr& attempt, std::error_code error) {
   attempt->Report(error, false, deadline_);
   const bool not_begun = error == Http2Errc::kNotBegun;
-  if (not_begun || error == Http2Errc::kConnectionLost) caller_.LookUpSoon();
+  caller_.LookUpIfLost(*attempt);
   const std::uint32_t reset_code = attempt->call.IsOpen() ? attempt->call.reset_code() : 0;
   return {.status = GrpcStatusOfCall(error, reset_code, deadline_), .not_begun = not_begun};
 }
@@ -149,9 +153,9 @@ void GrpcClientStream::Settle(const AttemptPtr& attempt) {
   attempt->Report({}, !status.has_value() || head.Has("grpc-status") || status->code != GrpcCode::kUnavailable,
                   deadline_);
   answer_.metadata = head;
-  if (!status.has_value()) return Commit(head);
+  if (!status.has_value() || status->ok()) return Commit(head);
   answer_.trailers = head;
-  if (status->ok() || ForbidsGrpcRetry(head, {})) return End(*std::move(status));
+  if (ForbidsGrpcRetry(head, {})) return End(*std::move(status));
   Recover(lock, {.status = *std::move(status)});
 }
 
@@ -252,15 +256,12 @@ bool GrpcClientStream::Read(std::string_view* message) {
 }
 
 void GrpcClientStream::ReadEnd(const AttemptPtr& attempt, std::error_code error) {
-  GrpcStatus status;
-  if (error) {
-    status = FailureOf(attempt, error).status;
-  } else {
-    status = GrpcStatusOfTrailers(attempt->call.trailers());
-    if (status.ok() && inbox_.has_part()) status = {GrpcCode::kInternal, "a message was cut short"};
-  }
+  if (error) return Fail(FailureOf(attempt, error).status);
+  const Http2Headers& fields = GrpcEnd(attempt->call.headers(), attempt->call.trailers());
+  GrpcStatus status = GrpcStatusOfTrailers(fields);
+  if (status.ok() && inbox_.has_part()) status = {GrpcCode::kInternal, "a message was cut short"};
   const Lock lock(mutex_);
-  if (!error) answer_.trailers = attempt->call.trailers();
+  answer_.trailers = fields;
   End(std::move(status));
 }
 
@@ -281,9 +282,13 @@ void GrpcClientStream::Fail(GrpcStatus status) {
 
 void GrpcClientStream::Cancel() {
   const Lock lock(mutex_);
+  CancelLocked();
+}
+
+void GrpcClientStream::CancelLocked() {
   is_cancelled_ = true;
   if (recovery_ != nullptr) recovery_->Cancel();
-  if (!is_recovering_) End(Cancelled());
+  if (!is_recovering_) End(CancelledOrLate());
 }
 
 }  // namespace weft::interop

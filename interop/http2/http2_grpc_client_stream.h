@@ -96,6 +96,8 @@ class GrpcClientStream {
   bool PauseForRetry();
   Failure MakeAttempt(AttemptPtr* made);  // kOk: *made has a stream, with all that was kept
   void End(GrpcStatus status);            // under mutex_
+  void CancelLocked();                    // under mutex_
+  GrpcStatus CancelledOrLate() const;
   // The attempt's answer has ended, or broken off.
   void ReadEnd(const AttemptPtr& attempt, std::error_code error);
   bool Survives(const AttemptPtr& attempt);

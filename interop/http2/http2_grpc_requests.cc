@@ -3,7 +3,9 @@
 
 #include "weft/interop/http2/http2_grpc_requests.h"
 
+#include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <span>
 #include <utility>
 
@@ -16,6 +18,8 @@
 
 namespace weft::interop {
 namespace {
+
+using namespace std::chrono_literals;
 
 constexpr std::size_t kMostHealth = 1024;  // of a HealthCheckResponse
 constexpr std::uint64_t kServing = 1;      // grpc.health.v1's
@@ -43,7 +47,7 @@ std::string HealthRequest(std::string_view service) {
 Http2RequestHead MakeGrpcHead(const GrpcWhere& where, Deadline deadline, std::size_t again,
                               const Http2Headers& metadata) {
   Http2Headers fields{{"te", "trailers"}, {"content-type", "application/grpc"}};
-  if (!deadline.is_none()) fields.Add("grpc-timeout", FormatGrpcTimeout(deadline.remaining()));
+  if (!deadline.is_none()) fields.Add("grpc-timeout", FormatGrpcTimeout(std::max(deadline.remaining(), 1ns)));
   fields.Add("grpc-accept-encoding", "identity,gzip");
   fields.Add("user-agent", "grpc-c++-weft/" WEFT_VERSION);
   if (again != 0) fields.Add("grpc-previous-rpc-attempts", std::to_string(again));
@@ -92,6 +96,7 @@ GrpcCode WatchGrpcHealth(Http2Client& http, GrpcWhere where, std::string_view se
   const Deadline as_long_as = AsLongAs({});
   Http2Call call;
   std::error_code error = http.Open(MakeGrpcHead(where, {}, 0, {}), &call, as_long_as);
+  if (!error) call.CancelOnGoAway();
   if (!error) error = call.Write(HealthRequest(service), as_long_as).error;
   if (!error) error = call.Finish();
   if (!error) error = call.AwaitAnswer(as_long_as);

@@ -38,8 +38,12 @@ struct GrpcWhere {
 Http2RequestHead MakeGrpcHead(const GrpcWhere& where, Deadline deadline, std::size_t again,
                               const Http2Headers& metadata);
 
-// What the header fields of an answer say, where there is nothing to wait for. None: messages and trailers follow.
+// What the header fields of an answer say. A failure is final. None, or kOk: messages and trailers may follow.
 std::optional<GrpcStatus> GrpcStatusOfHead(const Http2Headers& head);
+// The fields that an answer ends with, which may be its only ones.
+inline const Http2Headers& GrpcEnd(const Http2Headers& head, const Http2Headers& trailers) {
+  return head.Has("grpc-status") && !trailers.Has("grpc-status") ? head : trailers;
+}
 // At the end of an answer.
 GrpcStatus GrpcStatusOfTrailers(const Http2Headers& trailers);
 // The server does not want the call again: grpc-retry-pushback-ms is negative, or no number.

@@ -138,6 +138,8 @@ struct Http2Stream : base::RefCounted<Http2Stream> {
   std::error_code error;
   std::uint32_t reset_code = 0;  // of RST_STREAM, if `error` is kStreamReset
 
+  bool ends_on_goaway = false;  // a client's
+
   // A server's.
   Deadline::TimePoint begun_at;  // when its fields have come
   CancelScope scope;             // around the handler

@@ -5,8 +5,9 @@
 
     grpc_peers_test.py <grpc_http2_client> <grpc_http2_server> <folder for Go's cache> [arguments of unittest]
 
-What is not installed is skipped, with the reason. The client compares each answer with its question. The messages are
-read and written here byte by byte (protocol buffers' wire format), so that no generated code is needed.
+What is not installed is skipped, with the reason; the exit status is then 77. The client compares each answer with its
+question. The messages are read and written here byte by byte (protocol buffers' wire format), so that no generated code
+is needed.
 """
 
 import os
@@ -235,4 +236,5 @@ class GosServer(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    result = unittest.main(verbosity=2, exit=False).result
+    sys.exit(1 if not result.wasSuccessful() else 77 if result.skipped else 0)

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "weft/fiber/fiber_scope.h"
+#include "weft/interop/http2/http2_grpc_wire.h"
 #include "weft/interop/http2_grpc_health.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_cancelled.h"
@@ -252,6 +253,23 @@ TEST_P(Http2GrpcClientTest, TheDeadlineGoesToTheServerAndEndsTheCall) {
   });
 }
 
+TEST_P(Http2GrpcClientTest, ATimeoutHasAtMostEightDigitsAndIsNotTooShort) {
+  InFiber([] {
+    for (const std::chrono::nanoseconds timeout :
+         {1ns, 99'999'999ns, 100'000'000ns, 100'000'001ns, 99'999'999'999ns, 100'000'000'000ns,
+          std::chrono::nanoseconds(31h), std::chrono::nanoseconds(99'999'999s), std::chrono::nanoseconds(100'000'000s),
+          std::chrono::nanoseconds::max()}) {
+      const std::string text = FormatGrpcTimeout(timeout);
+      EXPECT_LE(text.size(), 9u) << text;
+      const auto back = ParseGrpcTimeout(text);
+      ASSERT_TRUE(back.has_value()) << text;
+      EXPECT_GE(*back, std::min(timeout, std::chrono::nanoseconds::max() / 2)) << text;
+    }
+    EXPECT_EQ(FormatGrpcTimeout(99'999'999ns), "99999999n");
+    EXPECT_EQ(FormatGrpcTimeout(100'000'001ns), "100001u");
+  });
+}
+
 TEST_P(Http2GrpcClientTest, ACancelledFiberResetsItsStream) {
   InFiber([] {
     FiberEvent begun, cancelled;
@@ -422,11 +440,14 @@ TEST_P(Http2GrpcClientTest, APauseEndsWithTheCall) {
     const GrpcCallPolicy policy{.retry = {.max_attempts = 4, .initial_backoff = 1h, .max_backoff = 1h, .jitter = 0}};
     Flaky flaky(GrpcCode::kUnavailable, 10);
     Http2GrpcClient client(flaky.served.target());
-    std::string reply;
-    EXPECT_EQ(client.CallBytes("/t.S/Flaky", "x", &reply, {.deadline = 50ms, .policy = &policy}).code,
-              GrpcCode::kDeadlineExceeded);
-    EXPECT_EQ(client.Open("/t.S/Flaky", {.deadline = 50ms, .policy = &policy}).Finish().code,
-              GrpcCode::kDeadlineExceeded);
+    // The answer must come in time, else it counts.
+    EXPECT_TRUE(io::InTime(50ms, [&](std::chrono::milliseconds time) {
+      std::string reply;
+      return client.CallBytes("/t.S/Flaky", "x", &reply, {.deadline = time, .policy = &policy}).code ==
+                 GrpcCode::kDeadlineExceeded &&
+             client.Open("/t.S/Flaky", {.deadline = time, .policy = &policy}).Finish().code ==
+                 GrpcCode::kDeadlineExceeded;
+    }));
     // Cancel() ends the pause of a stream.
     const int before = flaky.asked;
     GrpcClientCall call = client.Open("/t.S/Flaky", {.policy = &policy});
@@ -472,6 +493,54 @@ TEST_P(Http2GrpcClientTest, ASlowCallIsHedgedAtAnotherServer) {
     EXPECT_TRUE(begun.Wait(Soon()));
     EXPECT_TRUE(cancelled.Wait(Soon()));
     EXPECT_GE(client.counts().attempts, 3u);
+  });
+}
+
+TEST_P(Http2GrpcClientTest, WhatHasFailedIsHedgedAtOnceIfThePolicySaysSo) {
+  InFiber([] {
+    GrpcCallPolicy policy{.hedge = {.max_attempts = 3}};
+    const auto attempts = [&](GrpcCode code, int failures, GrpcCode wanted,
+                              const Http2GrpcClientOptions& options = {}) {
+      Flaky flaky(code, failures);
+      Http2GrpcClient client(flaky.served.target(), options);
+      std::string reply;
+      GrpcAnswer answer;
+      EXPECT_EQ(client.CallBytes("/t.S/Flaky", "x", &reply, {.deadline = Soon(), .policy = &policy}, &answer).code,
+                wanted);
+      EXPECT_EQ(answer.attempts, static_cast<std::size_t>(flaky.asked));
+      return flaky.asked.load();
+    };
+    EXPECT_EQ(attempts(GrpcCode::kUnavailable, 2, GrpcCode::kOk), 3);
+    EXPECT_EQ(attempts(GrpcCode::kUnavailable, 9, GrpcCode::kUnavailable), 3);
+    EXPECT_EQ(attempts(GrpcCode::kAborted, 1, GrpcCode::kAborted), 1);
+    EXPECT_EQ(attempts(GrpcCode::kUnavailable, 1, GrpcCode::kUnavailable, {.budget = {.share = 0, .reserve = 0}}), 1);
+  });
+}
+
+TEST_P(Http2GrpcClientTest, StreamsThatNobodyReadsLeaveRoomForOtherCalls) {
+  InFiber([] {
+    constexpr int kStreams = 40;
+    std::atomic<int> full{0};
+    GrpcServed served;
+    served.service.Add("/t.S/Fill", [&](GrpcCall& call) -> GrpcStatus {
+      std::size_t written = 0;
+      while (call.WriteBytes(std::string(1'000, 'x'))) {
+        written += 1'000;
+        full += written == 60'000 ? 1 : 0;
+      }
+      return {};
+    });
+    Http2GrpcClient client(served.target());
+    std::vector<GrpcClientCall> streams;
+    for (int i = 0; i < kStreams; ++i) {
+      streams.push_back(client.Open("/t.S/Fill", InTime()));
+      streams.back().WritesDone();
+    }
+    EXPECT_TRUE(Reaches([&] { return full == kStreams; }));
+    Note reply;
+    const GrpcStatus status = client.Call("/t.S/Echo", Note{std::string(30'000, 'x')}, &reply, InTime());
+    EXPECT_TRUE(status.ok()) << status.message;
+    for (GrpcClientCall& stream : streams) stream.Cancel();
   });
 }
 
@@ -536,6 +605,54 @@ TEST_P(Http2GrpcClientTest, EachAddressOfANameIsAServerAndNewOnesAreFound) {
   });
 }
 
+TEST_P(Http2GrpcClientTest, ServersThatStayKeepTheirTurnsWhenTheNameIsLookedUpAgain) {
+  InFiber([] {
+    GrpcServed first, second;
+    std::atomic<int> looked_up{0};
+    io::Resolver::Options source;
+    source.look_up = [&](const std::string&, const std::string&, io::ResolveOptions) {
+      ++looked_up;
+      io::ResolveResult found;
+      found.addresses = {second.address(), first.address()};  // in any order
+      return found;
+    };
+    io::Resolver resolver(source);
+    Http2GrpcClient client("shop.example:grpc", {.each_address = true, .resolve_after = 0ms, .resolver = &resolver});
+    for (int i = 0; i < 6; ++i) {
+      std::string reply;
+      EXPECT_TRUE(client.CallBytes("/t.S/Echo", "x", &reply, InTime()).ok());
+      EXPECT_TRUE(Reaches([&] { return looked_up > i; }));
+    }
+    EXPECT_EQ(first.begun(), 3u);
+    EXPECT_EQ(second.begun(), 3u);
+  });
+}
+
+TEST_P(Http2GrpcClientTest, AKeyStaysAtItsServer) {
+  InFiber([] {
+    GrpcServed first, second, third;
+    Http2GrpcClient client(first.target() + "," + second.target() + "," + third.target(),
+                           {.balance = io::BalancePolicy::kConsistentHash});
+    std::set<std::string> used;
+    for (const std::string key : {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"}) {
+      std::set<std::string> servers;
+      for (int i = 0; i < 3; ++i) {
+        std::string reply;
+        GrpcAnswer answer;
+        const GrpcCallOptions options{.deadline = Soon(), .key = key};
+        EXPECT_TRUE(client.CallBytes("/t.S/Echo", "x", &reply, options, &answer).ok());
+        servers.insert(answer.server);
+        GrpcClientCall call = client.Open("/t.S/EchoAll", options);
+        EXPECT_TRUE(call.Finish().ok());
+        servers.insert(call.answer().server);
+      }
+      EXPECT_EQ(servers.size(), 1u) << key;
+      used.insert(servers.begin(), servers.end());
+    }
+    EXPECT_GT(used.size(), 1u);
+  });
+}
+
 TEST_P(Http2GrpcClientTest, ANameThatIsNotFoundIsUnavailable) {
   InFiber([] {
     io::Resolver::Options source;
@@ -546,9 +663,33 @@ TEST_P(Http2GrpcClientTest, ANameThatIsNotFoundIsUnavailable) {
     for (const bool each_address : {false, true}) {
       Http2GrpcClient client("nowhere.example:1", {.each_address = each_address, .resolver = &resolver});
       std::string reply;
-      EXPECT_EQ(client.CallBytes("/t.S/Echo", "x", &reply, InTime()).code, GrpcCode::kUnavailable);
-      EXPECT_EQ(client.Open("/t.S/Echo", InTime()).Finish().code, GrpcCode::kUnavailable);
+      const GrpcStatus status = client.CallBytes("/t.S/Echo", "x", &reply, InTime());
+      EXPECT_EQ(status.code, GrpcCode::kUnavailable);
+      // Also when the name is not looked up again yet.
+      const GrpcStatus again = client.Open("/t.S/Echo", InTime()).Finish();
+      EXPECT_EQ(again.code, GrpcCode::kUnavailable);
+      EXPECT_EQ(again.message, status.message);
     }
+  });
+}
+
+TEST_P(Http2GrpcClientTest, ALookUpThatDoesNotEndIsLeftWithTheClient) {
+  InFiber([] {
+    FiberEvent asked, answered;
+    io::Resolver::Options source;
+    source.look_up = [&](const std::string&, const std::string&, io::ResolveOptions) {
+      asked.Set();
+      answered.Wait();
+      return io::ResolveResult{.error = {EAI_NONAME, io::ResolveCategory()}, .addresses = {}};
+    };
+    io::Resolver resolver(source);
+    {
+      Http2GrpcClient client("slow.example:1", {.each_address = true, .resolver = &resolver, .connect_timeout = 1h});
+      std::string reply;
+      EXPECT_EQ(client.CallBytes("/t.S/Echo", "x", &reply, {.deadline = 10ms}).code, GrpcCode::kDeadlineExceeded);
+      EXPECT_TRUE(asked.Wait(Soon()));
+    }  // Does not wait for the answer.
+    answered.Set();
   });
 }
 

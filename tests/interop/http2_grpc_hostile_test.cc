@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -83,7 +84,30 @@ std::vector<Misdeed> BadAnswers() {
       {"HTTP 403", with_http("403"), GrpcCode::kPermissionDenied},
       {"HTTP 404", with_http("404"), GrpcCode::kUnimplemented},
       {"HTTP 302", with_http("302"), GrpcCode::kUnknown},
+      {"HTTP 429", with_http("429"), GrpcCode::kUnavailable},
+      {"HTTP 500", with_http("500"), GrpcCode::kUnknown},
+      {"HTTP 502", with_http("502"), GrpcCode::kUnavailable},
       {"HTTP 503", with_http("503"), GrpcCode::kUnavailable},
+      {"HTTP 504", with_http("504"), GrpcCode::kUnavailable},
+      {"HTTP 503 with a large page",
+       [](Raw& raw) {
+         raw.peer.SendFrame(kHeaders, kEndHeaders, 1, HttpStatus("503"));
+         raw.peer.SendFrame(kData, kEndStream, 1, std::string(500, 'x'));
+       },
+       GrpcCode::kUnavailable},
+      {"HTTP 503 and RST_STREAM",
+       [](Raw& raw) {
+         raw.peer.SendFrame(kHeaders, kEndHeaders, 1, HttpStatus("503"));
+         raw.peer.SendFrame(kRstStream, 0, 1, Number32(kInternalError));
+       },
+       GrpcCode::kUnavailable},
+      {"another status at the end than in the first fields",
+       [](Raw& raw) {
+         raw.Begin(1, Literal("grpc-status", "0"));
+         raw.Message(1, "x");
+         raw.End(1, "13");
+       },
+       GrpcCode::kInternal},
       {"a page",
        [](Raw& raw) {
          raw.peer.SendFrame(kHeaders, kEndHeaders, 1, std::string("\x88") + Literal("content-type", "text/html"));
@@ -192,6 +216,68 @@ TEST_P(Http2GrpcHostileTest, ABadAnswerOfAStreamHasItsStatus) {
   });
 }
 
+TEST_P(Http2GrpcHostileTest, MessagesAfterAnEarlyStatusAreRead) {
+  InFiber([] {
+    RawGrpcServer server;
+    Http2GrpcClient client(server.target());
+    Fiber calls([&] {
+      std::string reply;
+      EXPECT_TRUE(client.CallBytes("/t.S/M", "hello", &reply, {.deadline = Soon()}).ok());
+      EXPECT_EQ(reply, "x");
+      GrpcClientCall stream = client.Open("/t.S/M", {.deadline = Soon()});
+      stream.WritesDone();
+      std::string_view message;
+      EXPECT_TRUE(stream.ReadBytes(&message));
+      EXPECT_EQ(message, "x");
+      EXPECT_TRUE(stream.Finish().ok());
+      // Nothing but a status.
+      GrpcClientCall empty = client.Open("/t.S/M", {.deadline = Soon()});
+      EXPECT_FALSE(empty.ReadBytes(&message));
+      EXPECT_TRUE(empty.Finish().ok());
+      EXPECT_EQ(empty.answer().trailers.Find("grpc-status"), "0");
+    });
+    const auto raw = server.Accept();
+    for (const std::uint32_t stream : {1, 3}) {
+      static_cast<void>(raw->AwaitBody(stream));
+      raw->Begin(stream, Literal("grpc-status", "0"));
+      raw->Message(stream, "x");
+      raw->peer.SendFrame(kHeaders, kEndHeaders | kEndStream, stream, Literal("x-other", "1"));
+    }
+    static_cast<void>(raw->peer.Await(kHeaders, 5));
+    raw->Refuse(5, "0");
+    calls.Join();
+  });
+}
+
+TEST_P(Http2GrpcHostileTest, CompressedAnswersAreUnpacked) {
+  InFiber([] {
+    // "hello" by gzip.
+    const std::string packed("\x1f\x8b\x08\0\0\0\0\0\x02\x03\xcb\x48\xcd\xc9\xc9\x07\0\x86\xa6\x10\x36\x05\0\0\0", 25);
+    RawGrpcServer server;
+    Http2GrpcClient client(server.target());
+    Fiber calls([&] {
+      std::string reply;
+      const GrpcStatus status = client.CallBytes("/t.S/M", "x", &reply, {.deadline = Soon()});
+      EXPECT_TRUE(status.ok()) << status.message;
+      EXPECT_EQ(reply, "hello");
+      GrpcClientCall stream = client.Open("/t.S/M", {.deadline = Soon()});
+      stream.WritesDone();
+      std::string_view message;
+      EXPECT_TRUE(stream.ReadBytes(&message));
+      EXPECT_EQ(message, "hello");
+      EXPECT_TRUE(stream.Finish().ok());
+    });
+    const auto raw = server.Accept();
+    for (const std::uint32_t stream : {1, 3}) {
+      static_cast<void>(raw->AwaitBody(stream));
+      raw->Begin(stream, Literal("grpc-encoding", "gzip"));
+      raw->peer.SendFrame(kData, 0, stream, MessageOf(packed, 1));
+      raw->End(stream);
+    }
+    calls.Join();
+  });
+}
+
 TEST_P(Http2GrpcHostileTest, AMessageThatCannotBeParsedFailsTheCall) {
   InFiber([] {
     FiberEvent was_reset;
@@ -295,6 +381,113 @@ TEST_P(Http2GrpcHostileTest, AServerThatAcceptsNothingEndsACallByItsDeadlineOrTh
     EXPECT_EQ(patient.CallBytes("/t.S/M", "x", &reply, {.deadline = 20ms}).code, GrpcCode::kDeadlineExceeded);
     Http2GrpcClient hasty("127.0.0.1:1", {.connect = never, .connect_timeout = 20ms});
     EXPECT_EQ(hasty.CallBytes("/t.S/M", "x", &reply, {.deadline = Soon()}).code, GrpcCode::kUnavailable);
+  });
+}
+
+TEST_P(Http2GrpcHostileTest, AConnectionThatIsGivenUpOrThrowsIsNoCancelledCall) {
+  InFiber([] {
+    const GrpcConnect acts[] = {
+        [](const GrpcPeer&, Deadline, std::unique_ptr<GrpcLink>*) {
+          return std::make_error_code(std::errc::operation_canceled);
+        },
+        [](const GrpcPeer&, Deadline, std::unique_ptr<GrpcLink>*) -> std::error_code {
+          throw std::runtime_error("no certificate");
+        },
+    };
+    for (const GrpcConnect& act : acts) {
+      Http2GrpcClient client("127.0.0.1:1", {.connect = act});
+      std::string reply;
+      EXPECT_EQ(client.CallBytes("/t.S/M", "x", &reply, {.deadline = Soon()}).code, GrpcCode::kUnavailable);
+      EXPECT_EQ(client.Open("/t.S/M", {.deadline = Soon()}).Finish().code, GrpcCode::kUnavailable);
+    }
+  });
+}
+
+TEST_P(Http2GrpcHostileTest, AWriteThatTheServerDoesNotTakeEndsWithTheCall) {
+  InFiber([] {
+    enum class End { kCancel, kScope, kDeadline };
+    for (const End end : {End::kCancel, End::kScope, End::kDeadline}) {
+      EXPECT_TRUE(io::InTime(end == End::kDeadline ? 50ms : 9s, [&](std::chrono::milliseconds time) {
+        RawGrpcServer server;
+        Http2GrpcClient client(server.target());
+        GrpcClientCall stream;
+        GrpcCode code{};
+        CancelScope scope;
+        FiberEvent opened;
+        Fiber call([&] {
+          static_cast<void>(scope.Run([&] {
+            stream = client.Open("/t.S/M", {.deadline = time});
+            opened.Set();
+            EXPECT_FALSE(stream.WriteBytes(std::string(200'000, 'x')));  // HTTP/2's first window: 65,535
+            code = stream.Finish().code;
+          }));
+        });
+        const auto raw = server.Accept();
+        bool is_full = true;
+        for (std::size_t came = 0; is_full && came < 65'535;) {
+          const Frame frame = raw->peer.Find(kData, 1);
+          came += frame.payload.size();
+          is_full = !frame.ended();
+        }
+        EXPECT_TRUE(opened.Wait(Soon()));
+        if (end == End::kCancel) stream.Cancel();
+        if (end == End::kScope) scope.Cancel();
+        const bool is_reset = is_full && raw->peer.Find(kRstStream, 1).code() == kCancel;
+        call.Join();
+        EXPECT_EQ(code, end == End::kDeadline ? GrpcCode::kDeadlineExceeded : GrpcCode::kCancelled);
+        return is_reset;
+      }));
+    }
+  });
+}
+
+TEST_P(Http2GrpcHostileTest, AFurtherConnectionIsMadeWhenEachHasItsCalls) {
+  InFiber([] {
+    RawGrpcServer server;
+    Http2GrpcClient client(server.target(), {.connections_per_server = 2, .calls_per_connection = 1});
+    const auto call = [&](std::string text) {
+      return Fiber([&client, text] {
+        std::string reply;
+        EXPECT_TRUE(client.CallBytes("/t.S/M", text, &reply, {.deadline = Soon()}).ok());
+        EXPECT_EQ(reply, text);
+      });
+    };
+    Fiber first = call("1");
+    const auto one = server.Accept();
+    static_cast<void>(one->AwaitBody(1));
+    Fiber second = call("2");  // Does not wait for the other connection.
+    static_cast<void>(one->AwaitBody(3));
+    const auto other = server.Accept();
+    EXPECT_TRUE(io::Reaches([&] { return client.counts().connected == 2; }));
+    Fiber third = call("3");
+    static_cast<void>(other->AwaitBody(1));
+    Fiber fourth = call("4");  // A third connection may not be.
+    static_cast<void>(other->AwaitBody(3));
+    one->Answer(1, "1");
+    one->Answer(3, "2");
+    other->Answer(1, "3");
+    other->Answer(3, "4");
+    for (Fiber* fiber : {&first, &second, &third, &fourth}) fiber->Join();
+    EXPECT_EQ(client.counts().connected, 2u);
+  });
+}
+
+TEST_P(Http2GrpcHostileTest, AWatchOfHealthLeavesAConnectionThatGoesAway) {
+  InFiber([] {
+    for (const bool has_answered : {false, true}) {
+      RawGrpcServer server;
+      const Http2GrpcClient client(server.target(), {.health_service = ""});
+      const auto raw = server.Accept();
+      static_cast<void>(raw->AwaitBody(1));
+      if (has_answered) {
+        raw->Begin(1);
+        raw->Message(1, "\x08\x01");
+      }
+      raw->GoAway(0x7fff'ffff);
+      // Else a server that drains would wait for it.
+      EXPECT_EQ(raw->peer.Await(kRstStream, 1).code(), kCancel);
+      raw->peer.AwaitEnd();
+    }
   });
 }
 
@@ -488,6 +681,33 @@ TEST_P(Http2GrpcHostileTest, ASilentServerIsFoundByAPingWhileThereAreCalls) {
       char byte;
       EXPECT_EQ(raw->peer.stream().ReadSome(&byte, 1, 4 * ping_after).error, std::errc::timed_out);
       return true;
+    }));
+  });
+}
+
+TEST_P(Http2GrpcHostileTest, WhenAPingFindsNobodyTheNameIsLookedUpAgain) {
+  if (GetParam().workers != 2 || GetParam().groups != 1) return;  // It takes a second, the pause between two look-ups.
+  InFiber([] {
+    RawGrpcServer server;  // The kernel accepts, and nobody answers.
+    std::atomic<int> looked_up{0};
+    io::Resolver::Options source;
+    source.look_up = [&](const std::string&, const std::string&, io::ResolveOptions) {
+      ++looked_up;
+      io::ResolveResult found;
+      found.addresses = {server.address()};
+      return found;
+    };
+    io::Resolver resolver(source);
+    Http2GrpcClient client("shop.example:grpc", {.each_address = true,
+                                                 .resolve_after = 1h,
+                                                 .resolver = &resolver,
+                                                 .http2 = {.ping_after = 100ms, .ping_without_calls = false}});
+    std::string reply;
+    EXPECT_EQ(client.CallBytes("/t.S/M", "x", &reply, {.deadline = Soon()}).code, GrpcCode::kUnavailable);
+    EXPECT_EQ(looked_up, 1);
+    EXPECT_TRUE(io::Reaches([&] {
+      static_cast<void>(client.CallBytes("/t.S/M", "x", &reply, {.deadline = 10ms}));
+      return looked_up == 2;
     }));
   });
 }

@@ -53,9 +53,9 @@ TlsContext ServerContext() {
   return *made;
 }
 
-TlsContext ClientContext() {
+TlsContext ClientContext(std::vector<std::string> alpn = {"h2"}) {
   TlsClientOptions options;
-  options.alpn = {"h2"};
+  options.alpn = std::move(alpn);
   options.trust_pem = Authority().certificate();
   std::string why;
   auto made = TlsContext::ForClient(options, &why);
@@ -434,6 +434,10 @@ TEST_P(Http2TlsTest, AClientOfGrpcCallsOverTls) {
       Http2GrpcClient other(target, {.connect = GrpcOverTls(ClientContext())});
       EXPECT_EQ(other.CallBytes("/t.S/Scheme", "", &scheme, {.deadline = Soon()}).code, GrpcCode::kUnavailable);
       EXPECT_EQ(other.counts().not_connected, 1u);
+      // Nobody has agreed on HTTP/2.
+      Http2GrpcClient http1(target, {.connect = GrpcOverTls(ClientContext({}), kName)});
+      EXPECT_EQ(http1.CallBytes("/t.S/Scheme", "", &scheme, {.deadline = Soon()}).code, GrpcCode::kUnavailable);
+      EXPECT_EQ(http1.counts().not_connected, 1u);
     }
     server.Stop(Soon());
   });
