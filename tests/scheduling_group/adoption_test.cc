@@ -241,7 +241,7 @@ class Yielders {
 // Two fibers, one in each of the first two groups, that wake each other in turn.
 class Pair {
  public:
-  Pair(Groups& groups, int rounds, const StartOptions& options = {}) : groups_(groups), rounds_(rounds) {
+  Pair(Groups& groups, int rounds, const StartOptions& options = {}) : rounds_(rounds) {
     StartIn(
         groups[1], [this] { Answer(); }, options);
     StartIn(
@@ -278,7 +278,6 @@ class Pair {
     ++ended_;
   }
 
-  Groups& groups_;
   const int rounds_;
   std::atomic<int> together_at_{0}, ended_{0};
   std::atomic<bool> over_{false};
