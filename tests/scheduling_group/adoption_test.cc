@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -240,7 +241,7 @@ class Yielders {
 // Two fibers, one in each of the first two groups, that wake each other in turn.
 class Pair {
  public:
-  Pair(Groups& groups, int rounds, const StartOptions& options = {}) : groups_(groups), rounds_(rounds) {
+  Pair(Groups& groups, int rounds, const StartOptions& options = {}) : rounds_(rounds) {
     StartIn(
         groups[1], [this] { Answer(); }, options);
     StartIn(
@@ -277,7 +278,6 @@ class Pair {
     ++ended_;
   }
 
-  Groups& groups_;
   const int rounds_;
   std::atomic<int> together_at_{0}, ended_{0};
   std::atomic<bool> over_{false};
@@ -373,6 +373,30 @@ bool AdoptsAndRunsOn(unsigned own) {
 TEST(Adoption, AFiberWhoseWakerRunsOnIsRunByAWorkerThatIdles) {
   for (const unsigned own : {1u, 2u}) {
     while (!AdoptsAndRunsOn(own) && !HasFailure()) {
+    }
+  }
+}
+
+// AD5, of groups without threads, of one worker and of three.
+TEST(Adoption, AGroupHasMoreReadyIfEachOfItsWorkersHas) {
+  struct Case {
+    std::size_t one, three;  // ready
+    bool one_has_more, three_has_more;
+  };
+  // The waker's worker takes one.
+  constexpr Case kCases[] = {{0, 0, false, false}, {1, 0, false, false}, {2, 0, true, false},
+                             {0, 1, false, false}, {0, 2, false, true},  {2, 3, false, false},
+                             {3, 3, true, false},  {1, 4, false, false}, {1, 5, false, true}};
+  for (const Case& ready : kCases) {
+    const std::string policy = weft::testing::PolicyUnderTest();
+    SchedulingGroup one({.workers = 1, .policy = policy, .run_queue_size = 64});
+    SchedulingGroup three({.workers = 3, .policy = policy, .run_queue_size = 64});
+    for (std::size_t i = 0; i < ready.one; ++i) StartIn(one, [] {});
+    for (std::size_t i = 0; i < ready.three; ++i) StartIn(three, [] {});
+    EXPECT_EQ(one.HasMoreReadyThan(three), ready.one_has_more) << ready.one << " and " << ready.three;
+    EXPECT_EQ(three.HasMoreReadyThan(one), ready.three_has_more) << ready.one << " and " << ready.three;
+    for (SchedulingGroup* group : {&one, &three}) {
+      while (FiberEntity* fiber = group->PopFor(0)) DiscardFiber(fiber);
     }
   }
 }
