@@ -12,6 +12,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <future>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -22,6 +23,8 @@
 #include "weft/io/tcp_stream.h"
 #include "weft/io/wait_fd.h"
 #include "weft/tests/fiber/runtime_fixture.h"
+
+#include "testing/patience.h"
 
 namespace weft::io {
 namespace {
@@ -155,11 +158,15 @@ TEST(FiberLoopIo, AServerAndItsClientInOneLoop) {
 TEST(FiberLoopIo, ABlockingCallLeavesTheLoopFree) {
   FiberLoop loop;
   std::string order;
+  std::promise<void> other;
   loop.AddTask([&] {
-    FiberBlocking([] { std::this_thread::sleep_for(std::chrono::milliseconds(2)); });
+    FiberBlocking([&] { EXPECT_EQ(other.get_future().wait_for(testing::kSoon), std::future_status::ready); });
     order += "blocked ";
   });
-  loop.AddTask([&] { order += "other "; });
+  loop.AddTask([&] {
+    order += "other ";
+    other.set_value();
+  });
   loop.Run();
   EXPECT_EQ(order, "other blocked ");
 }

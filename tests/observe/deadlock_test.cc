@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/base/report/build_mode.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/test_clock.h"
 #include "weft/fiber/this_fiber.h"
@@ -463,6 +464,7 @@ std::atomic<bool> refuses_memory{false};
 std::atomic<int> refusals{0};
 
 TEST_P(AsleepTest, TheWatchOutlivesALackOfMemory) {
+  if (WEFT_ASAN || WEFT_TSAN) GTEST_SKIP() << "the sanitizer has its own operator new";
   const fiber::RuntimeOf runtime(GetParam());
   std::mutex mutex;
   std::condition_variable reported;
@@ -484,6 +486,7 @@ TEST_P(AsleepTest, TheWatchOutlivesALackOfMemory) {
 }  // namespace
 }  // namespace weft::observe
 
+#if !WEFT_ASAN && !WEFT_TSAN
 WEFT_NOINLINE void* operator new[](std::size_t size, std::align_val_t alignment) {
   using weft::observe::refuses_memory;
   constexpr std::size_t kLarge = 100'000;
@@ -495,3 +498,4 @@ WEFT_NOINLINE void* operator new[](std::size_t size, std::align_val_t alignment)
 }
 WEFT_NOINLINE void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
 WEFT_NOINLINE void operator delete[](void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+#endif
