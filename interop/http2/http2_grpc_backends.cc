@@ -133,6 +133,7 @@ std::error_code GrpcBackends::FindAll(std::vector<GrpcPeer>* found) const {
 std::shared_ptr<GrpcBackendSet> GrpcBackends::MakeSet(std::vector<GrpcPeer> peers,
                                                       const std::shared_ptr<GrpcBackendSet>& before) const {
   std::vector<std::pair<std::string, GrpcPeer>> named;
+  named.reserve(peers.size());
   for (GrpcPeer& peer : peers) named.emplace_back(peer.ToString(), std::move(peer));
   const auto less = [](const auto& a, const auto& b) { return a.first < b.first; };
   const auto same = [](const auto& a, const auto& b) { return a.first == b.first; };

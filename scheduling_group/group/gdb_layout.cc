@@ -45,8 +45,7 @@ struct GdbOffsets {
 
   // How the script reads them. Another size or number: another kVersion (GDB1).
   static_assert(sizeof(FiberEntity::id_) == 8 && sizeof(FiberEntity::state_) == 4 && sizeof(FiberEntity::name_) == 8 &&
-                sizeof(FiberEntity::group_) == 8 && sizeof(FiberEntity::stack_top_) == 8 &&
-                sizeof(FiberEntity::next) == 8);
+                sizeof(FiberEntity::group_) == 8 && sizeof(FiberEntity::stack_top_) == 8);
   static_assert(sizeof(SchedulingGroup::id_) == 4 && sizeof(GroupOptions::workers) == 4 &&
                 sizeof(GroupOptions::node) == 4 && sizeof(group_count) == 8);
 };
