@@ -225,7 +225,13 @@ class GrpcClientCall {
   explicit GrpcClientCall(std::unique_ptr<GrpcClientStream> stream) noexcept;
   // A message behind its head. Empty: it is larger than gRPC allows.
   template <class Message>
-  static std::string Framed(const Message& message);
+  static std::string Framed(const Message& message) {
+    const std::size_t size = message.ByteSizeLong();
+    std::string framed = FrameOf(size);
+    if (framed.empty()) return framed;
+    message.SerializeWithCachedSizesToArray(reinterpret_cast<std::uint8_t*>(framed.data() + (framed.size() - size)));
+    return framed;
+  }
   static std::string FrameOf(std::size_t size);  // room for so many bytes behind their head
   bool WriteFramed(std::string_view framed);
   void FailUnparsable();
@@ -280,15 +286,6 @@ class Http2GrpcClient {
 
   const std::unique_ptr<GrpcCaller> caller_;
 };
-
-template <class Message>
-std::string GrpcClientCall::Framed(const Message& message) {
-  const std::size_t size = message.ByteSizeLong();
-  std::string framed = FrameOf(size);
-  if (framed.empty()) return framed;
-  message.SerializeWithCachedSizesToArray(reinterpret_cast<std::uint8_t*>(framed.data() + (framed.size() - size)));
-  return framed;
-}
 
 template <class Message>
 bool GrpcClientCall::Write(const Message& message) {
