@@ -473,6 +473,11 @@ class RefusingMemory final : public context::StackMemory {
     errno = EINVAL;
     return false;
   }
+  bool Protect(Range range) override {  // for each stack, since InstallGuards() is refused
+    const bool is_protected = StackMemory::Protect(range);
+    errno = EINVAL;
+    return is_protected;
+  }
 };
 
 // Every sixteenth fiber found ENOSYS after its first yield: the one that leaves gets the next one a stack.
