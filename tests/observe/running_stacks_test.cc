@@ -148,6 +148,7 @@ TEST(RunningStacksDeathTest, WithoutMemoryForACopyTheNextOneIsMade) {
     std::atomic<bool> stop{false};
     std::atomic<const scheduling_group::FiberEntity*> entity{nullptr};
     Fiber runner({.name = "runner", .stack_size = 512 * 1024}, [&] {
+      FiberSleepFor(std::chrono::milliseconds(1));  // The timers' thread has begun then: it takes memory.
       volatile char* const large = static_cast<char*>(__builtin_alloca(256 * 1024));
       large[0] = 1;
       entity = scheduling_group::CurrentFiber();
@@ -155,6 +156,7 @@ TEST(RunningStacksDeathTest, WithoutMemoryForACopyTheNextOneIsMade) {
     });
     while (entity == nullptr) std::this_thread::yield();
     const auto copy = [&] { return RunningStacks().Copy(entity, runner.Id()) != nullptr; };
+    std::vector<std::unique_ptr<char[]>> taken(1000);
     std::size_t pages = 0;
     std::ifstream("/proc/self/statm") >> pages;
     rlimit former{};
@@ -162,13 +164,17 @@ TEST(RunningStacksDeathTest, WithoutMemoryForACopyTheNextOneIsMade) {
     rlimit limit = former;
     limit.rlim_cur = pages * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
     ::setrlimit(RLIMIT_AS, &limit);
-    std::vector<std::unique_ptr<char[]>> taken(1000);
-    try {  // What the heap still has.
-      for (auto& piece : taken) piece.reset(new char[256 * 1024]);
-    } catch (const std::bad_alloc&) {
-    }
+    const auto take = [&] {  // what the heap still has, or what others have given back
+      try {
+        for (auto& piece : taken) {
+          if (piece == nullptr) piece.reset(new char[256 * 1024]);
+        }
+      } catch (const std::bad_alloc&) {
+      }
+    };
     bool thrown = false;
     while (!thrown) {  // A thread without CPU does not answer.
+      take();
       try {
         static_cast<void>(copy());
       } catch (const std::bad_alloc&) {
