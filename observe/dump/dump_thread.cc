@@ -13,6 +13,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <mutex>
@@ -21,7 +22,6 @@
 #include <streambuf>
 #include <string_view>
 #include <thread>
-#include <utility>
 
 #include "weft/base/thread/exit.h"
 #include "weft/base/thread/parker.h"
@@ -42,7 +42,8 @@ constinit std::atomic<pid_t> of_process{0};  // whose thread it is
 constinit std::atomic<pid_t> thread_id{0};
 constinit std::atomic<bool> to_end{false};
 constinit std::mutex starting;  // guards the start, the end, and the next two
-constinit std::thread* thread = nullptr;
+// A std::thread, of IsHere(): not destroyed at exit(), and in a forked child it is nobody's, and no leak.
+alignas(std::thread) constinit std::array<std::byte, sizeof(std::thread)> thread_place{};
 constinit const DumpOptions* signal_options = nullptr;  // Never freed.
 
 // Not by std::cerr: <iostream> brings a static object that is destroyed while threads may still use it.
@@ -131,7 +132,7 @@ std::string StartThread() {
   ::pthread_sigmask(SIG_SETMASK, &all, &former);
   std::string error;
   try {
-    thread = new std::thread(&ThreadMain);
+    ::new (static_cast<void*>(thread_place.data())) std::thread(&ThreadMain);
   } catch (const std::exception& exception) {
     error = std::string("there is no thread: ") + exception.what();
   }
@@ -169,9 +170,10 @@ void DropStderr() noexcept {
 
 std::string DumpThread::Start() {
   const std::lock_guard guard(starting);
-  if (of_process.load(std::memory_order_relaxed) == ::getpid()) return "";
+  const pid_t former = of_process.load(std::memory_order_relaxed);
+  if (former == ::getpid()) return "";
   base::PinThisLibrary();
-  ::new (static_cast<void*>(&parker)) base::Parker;  // A parent's thread may sleep in it.
+  if (former != 0) ::new (static_cast<void*>(&parker)) base::Parker;  // A parent's thread may sleep in it.
   std::string error = StartThread();
   // release: what the thread needs is there. Pairs with the acquire in IsHere().
   if (error.empty()) of_process.store(::getpid(), std::memory_order_release);
@@ -184,8 +186,10 @@ void DumpThread::Stop() noexcept {
   of_process.store(0, std::memory_order_relaxed);  // Nobody asks from now on.
   to_end.store(true, std::memory_order_relaxed);   // The parker orders it.
   static_cast<void>(parker.Unpark());
+  auto* const thread = std::launder(reinterpret_cast<std::thread*>(thread_place.data()));
   thread->join();
-  delete std::exchange(thread, nullptr);
+  thread->~thread();
+  thread_id.store(0, std::memory_order_relaxed);  // The number may be another thread's soon.
   to_end.store(false, std::memory_order_relaxed);
 }
 
