@@ -48,8 +48,8 @@ class AdminPages {
   struct Options {
     // Stands at the top of each page. Empty: the program's name.
     std::string title{};
-    // Whether flags may be set. What takes effect is up to the code that reads a flag: most flags of the runtime are
-    // read when it starts.
+    // Whether flags may be set. The code that reads a flag decides when a new value takes effect: the runtime reads
+    // most of its flags when it starts.
     bool may_change = false;
     // Whether a request may have any Host.
     bool any_host = false;

@@ -133,18 +133,16 @@ class DeadlockWatch::Thread {
       const auto begin = std::chrono::steady_clock::now();
       const std::string report = LookWith(&finder);
       const auto took = std::chrono::steady_clock::now() - begin;
-      if (report.empty()) {
-        // Nothing new.
-      } else if (options_.report != nullptr) {
-        const base::WatcherActs acts;
-        options_.report(report);
-      } else {
-        WEFT_LOG(ERROR, report);
-      }
+      if (!report.empty()) Tell(report);
       constexpr int kPausesPerLook = 10;  // At most a tenth of a CPU.
       const auto pause = std::max<std::chrono::nanoseconds>(options_.every, kPausesPerLook * took);
       static_cast<void>(parker_.ParkUntil(std::chrono::steady_clock::now() + pause));
     }
+  }
+  void Tell(const std::string& report) {
+    const base::WatcherActs acts;  // The user's function may, and a log sink.
+    if (options_.report != nullptr) return options_.report(report);
+    WEFT_LOG(ERROR, report);
   }
   // Without memory: nothing, until the next look.
   static std::string LookWith(DeadlockFinder* finder) {

@@ -49,7 +49,7 @@ class Site {
 
   // Whose handlers use this object.
   weft::http::Routes MakeRoutes();
-  // Before the first request: what has counts for /stats and /metrics.
+  // Before the first request. /stats and /metrics show its counts.
   void SetServer(const weft::http::Server* server) { server_ = server; }
   // What it counts.
   void AddMetrics(weft::MetricsText* text) const;

@@ -4,8 +4,8 @@
 // What the admin pages show, as JSON: OverviewJson(), what the scheduler and the process count; MachineJson(), CPUs and
 // threads, as /sys and /proc have them; FlagsJson(), the flags of gflags, and SetFlag().
 //
-// Times are in nanoseconds, of the monotonic clock; what is counted is counted since the start, so that a browser makes
-// rates of two answers.
+// Times are in nanoseconds, of the monotonic clock. Counts begin with the process: a browser makes rates of two
+// answers.
 //
 // Any fiber and thread. MachineJson() reads files, some 50 us for each CPU and thread.
 #ifndef WEFT_HTTP_ADMIN_VIEWS_H_
