@@ -77,7 +77,7 @@ constexpr const char* ToString(WaitKind kind) noexcept {
 }
 
 // Where locks keep their owners (sync/wait/lock_owner.h): in a kMutex and in a kSharedMutex. For debuggers;
-// observe/dump/fiber_reader.cc asserts it.
+// observe/dump/lock_owner_place.h asserts it.
 inline constexpr std::size_t kOwnerInMutex = 16;
 inline constexpr std::size_t kOwnerInSharedMutex = 24;
 
