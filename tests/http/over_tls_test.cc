@@ -62,7 +62,7 @@ class OverTlsTest : public io::IoTest {
  protected:
   static io::TcpListener Listening() {
     io::TcpListener listener;
-    EXPECT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    EXPECT_FALSE(listener.Listen(io::OwnLoopback()));
     return listener;
   }
 };

@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
 #include <utility>
 
@@ -79,6 +80,7 @@ inline Ends PipeEnds() {
 // A blocking listener on the loopback interface, and its address.
 struct BlockingListener {
   explicit BlockingListener(int backlog = 16) {
+    std::memcpy(&address, io::OwnLoopback().data(), sizeof(address));
     EXPECT_EQ(::bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
     EXPECT_EQ(::listen(fd, backlog), 0);
     socklen_t size = sizeof(address);
@@ -88,7 +90,7 @@ struct BlockingListener {
   const sockaddr* at() const { return reinterpret_cast<const sockaddr*>(&address); }
 
   OpenFd fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  sockaddr_in address{};
 };
 
 inline HookedCallCount CountOf(std::string_view name) {

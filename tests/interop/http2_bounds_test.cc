@@ -158,7 +158,7 @@ TEST_P(Http2BoundsTest, ARequestThatTheLastGoAwayLeavesOutDoesNotBegin) {
       EXPECT_FALSE(response.Send(200, {}, "answer"));
     });
     io::TcpListener listener;
-    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(io::OwnLoopback()));
     io::TcpServer server(std::move(listener),
                          [&](io::TcpConnection& connection) { EXPECT_FALSE(http.Serve(Http2Transport(connection))); });
     ASSERT_TRUE(server.Start());

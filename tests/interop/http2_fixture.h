@@ -226,7 +226,7 @@ class ListeningServer {
  private:
   static io::TcpListener Listen() {
     io::TcpListener listener;
-    EXPECT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    EXPECT_FALSE(listener.Listen(io::OwnLoopback()));
     return listener;
   }
 

@@ -80,7 +80,7 @@ class GrpcServed {
  private:
   static io::TcpListener Listen() {
     io::TcpListener listener;
-    EXPECT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    EXPECT_FALSE(listener.Listen(io::OwnLoopback()));
     return listener;
   }
 
@@ -141,7 +141,7 @@ class RawGrpcConnection {
 
 class RawGrpcServer {
  public:
-  RawGrpcServer() { EXPECT_FALSE(listener_.Listen(io::SocketAddress::LoopbackIpv4(0))); }
+  RawGrpcServer() { EXPECT_FALSE(listener_.Listen(io::OwnLoopback())); }
   std::string target() const { return listener_.local_address().ToString(); }
   io::SocketAddress address() const { return listener_.local_address(); }
   std::unique_ptr<RawGrpcConnection> Accept() {

@@ -683,7 +683,7 @@ TEST_P(Http2GrpcTest, AHandlerCanTellADrainFromAClientThatGaveUp) {
     });
     Http2Server http(service.handler());
     io::TcpListener listener;
-    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(io::OwnLoopback()));
     io::TcpServer server(std::move(listener),
                          [&](io::TcpConnection& connection) { (void)http.Serve(Http2Transport(connection)); });
     ASSERT_TRUE(server.Start());

@@ -1160,7 +1160,7 @@ TEST_P(Http2LimitsTest, ATcpServersIdleTimeoutSparesRunningHandlers) {
         Answer(request, response);
       });
       io::TcpListener listener;
-      EXPECT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+      EXPECT_FALSE(listener.Listen(io::OwnLoopback()));
       io::TcpServer server(std::move(listener), io::TcpServer::ConnectionHandler([&](io::TcpConnection& connection) {
                              static_cast<void>(http.Serve(Http2Transport(connection)));
                            }),

@@ -509,7 +509,7 @@ TEST_P(Http2ServerTest, ADrainAnswersWhatHasBegunAndSaysWhatHasNot) {
       EXPECT_FALSE(response.Send(200, {}, "answer"));
     });
     io::TcpListener listener;
-    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(io::OwnLoopback()));
     io::TcpServer server(std::move(listener),
                          [&](io::TcpConnection& connection) { EXPECT_FALSE(http.Serve(Http2Transport(connection))); });
     ASSERT_TRUE(server.Start());
@@ -549,7 +549,7 @@ TEST_P(Http2ServerTest, TheEndOfADrainCancelsHandlers) {
       never.Wait();
     });
     io::TcpListener listener;
-    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(io::OwnLoopback()));
     io::TcpServer server(std::move(listener),
                          [&](io::TcpConnection& connection) { (void)http.Serve(Http2Transport(connection)); });
     ASSERT_TRUE(server.Start());
@@ -590,7 +590,7 @@ TEST_P(Http2ServerTest, AHandlerCanTellADrainFromAClientThatHasGone) {
       }
     });
     io::TcpListener listener;
-    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(io::OwnLoopback()));
     io::TcpServer server(std::move(listener),
                          [&](io::TcpConnection& connection) { (void)http.Serve(Http2Transport(connection)); });
     ASSERT_TRUE(server.Start());

@@ -69,7 +69,7 @@ class Http2TlsTest : public io::IoTest {
   struct Ends {
     explicit Ends(Http2Server::Handler handler, const Http2Options& options = {}) : http(std::move(handler), options) {
       io::TcpListener listener;
-      EXPECT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+      EXPECT_FALSE(listener.Listen(io::OwnLoopback()));
       server.emplace(std::move(listener), [this](io::TcpConnection& connection) {
         TlsStream secure(connection, server_context);
         if (secure.Handshake(Soon()) || secure.alpn() != "h2") return;
@@ -200,7 +200,7 @@ struct WaitingServer {
   }
   static io::TcpListener Listen() {
     io::TcpListener listener;
-    EXPECT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    EXPECT_FALSE(listener.Listen(io::OwnLoopback()));
     return listener;
   }
 
@@ -420,7 +420,7 @@ TEST_P(Http2TlsTest, AClientOfGrpcCallsOverTls) {
     });
     Http2Server http(service.handler());
     io::TcpListener listener;
-    ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(io::OwnLoopback()));
     io::TcpServer server(std::move(listener), Http2OverTls(&http, ServerContext()));
     ASSERT_TRUE(server.Start());
     {

@@ -71,7 +71,7 @@ class Server {
   }
   static io::TcpListener Listen() {
     io::TcpListener listener;
-    EXPECT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    EXPECT_FALSE(listener.Listen(io::OwnLoopback()));
     return listener;
   }
 

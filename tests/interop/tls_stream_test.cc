@@ -625,7 +625,7 @@ TEST_P(TlsStreamTest, AnswersToAPeerThatDoesNotReadTakeNoMemory) {
 
 TEST_P(TlsStreamTest, ADrainEndsAnIdleReaderOnly) {
   io::TcpListener listener;
-  ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(listener.Listen(io::OwnLoopback()));
   const TlsContext server_context = MakeServer();
   std::atomic<int> drained{0};
   FiberLatch idle(1);
@@ -665,7 +665,7 @@ TEST_P(TlsStreamTest, ADrainEndsAnIdleReaderOnly) {
 
 TEST_P(TlsStreamTest, ADrainEndsAHandshakeThatHasNotBegun) {
   io::TcpListener listener;
-  ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(listener.Listen(io::OwnLoopback()));
   const TlsContext server_context = MakeServer();
   std::error_code error;
   io::TcpServer server(std::move(listener),
@@ -701,7 +701,7 @@ struct Relay {
 // `awaits`: the handler's read ends at its deadline, and it waits.
 void ExpectARecordInTwoPartsIsReadInADrain(bool awaits) {
   io::TcpListener listener;
-  ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(listener.Listen(io::OwnLoopback()));
   const TlsContext server_context = MakeServer();
   std::atomic<int> fd{-1};
   std::atomic<int> waits{0};
@@ -803,7 +803,7 @@ struct Echoes {
   std::atomic<int> calls{0};
   io::TcpListener listener = [] {
     io::TcpListener made;
-    EXPECT_FALSE(made.Listen(io::SocketAddress::LoopbackIpv4(0)));
+    EXPECT_FALSE(made.Listen(io::OwnLoopback()));
     return made;
   }();
   io::TcpServer server;
@@ -958,7 +958,7 @@ TEST_P(TlsStreamTest, AGreetingOfSsl2IsRefused) {
 
 TEST_P(TlsStreamTest, ADrainDoesNotEndAHandshakeThatHasBegun) {
   io::TcpListener listener;
-  ASSERT_FALSE(listener.Listen(io::SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(listener.Listen(io::OwnLoopback()));
   const TlsContext server_context = MakeServer();
   std::atomic<int> made{0}, ended{0};
   io::TcpServer server(std::move(listener),

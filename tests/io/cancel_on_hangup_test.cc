@@ -52,7 +52,7 @@ WEFT_INSTANTIATE_IO_SHAPES(CancelOnHangupTest);
 
 TEST_P(CancelOnHangupTest, AClientThatClosesCancelsWhatItsRequestHasStarted) {
   InFiber([] {
-    for (const SocketAddress& address : {SocketAddress::LoopbackIpv4(0), UnixAddress()}) {
+    for (const SocketAddress& address : {OwnLoopback(), UnixAddress()}) {
       Pair pair = ConnectedPair(address);
       CancelScope scope(Soon());
       FiberLatch begun(3);
@@ -92,7 +92,7 @@ TEST_P(CancelOnHangupTest, AResetCountsAlways) {
 
 TEST_P(CancelOnHangupTest, AHalfCloseCountsAsTheProtocolSays) {
   InFiber([this] {
-    for (const SocketAddress& address : {SocketAddress::LoopbackIpv4(0), UnixAddress()}) {
+    for (const SocketAddress& address : {OwnLoopback(), UnixAddress()}) {
       Pair pair = ConnectedPair(address);
       pair.client.ShutdownWrite();
       ASSERT_TRUE(HasSeen(pair.server, POLLRDHUP));
@@ -177,7 +177,7 @@ TEST_P(CancelOnHangupTest, DataAloneCancelNothing) {
 
 TEST_P(CancelOnHangupTest, OurOwnShutdownIsNoHangupAndHidesNone) {
   InFiber([this] {
-    for (const SocketAddress& address : {SocketAddress::LoopbackIpv4(0), UnixAddress()}) {
+    for (const SocketAddress& address : {OwnLoopback(), UnixAddress()}) {
       Pair pair = ConnectedPair(address);
       bool went_on = false;
       EXPECT_TRUE(EndsByHangup(pair.server, Hangup::kEnd, [&] {

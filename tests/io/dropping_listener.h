@@ -6,10 +6,8 @@
 #define WEFT_TESTS_IO_DROPPING_LISTENER_H_
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <chrono>
-#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -20,15 +18,6 @@
 #include "weft/tests/io/io_fixture.h"
 
 namespace weft::io {
-
-// An address of this process alone, with any port. A port of 127.0.0.1 that a test has given up may be a listener's in
-// another process at once: that answers where nobody should, and loses the room in its queue.
-inline SocketAddress OwnLoopback() {
-  const auto id = static_cast<unsigned>(::getpid());
-  const std::string host = "127." + std::to_string(1 + (id >> 16) % 128) + '.' + std::to_string((id >> 8) % 256) + '.' +
-                           std::to_string(id % 256);
-  return *SocketAddress::Parse(host + ":0");
-}
 
 // A listener whose queue is full, so that the kernel drops who comes.
 class DroppingListener {

@@ -28,7 +28,7 @@ using fiber::Fork;
 
 TcpListener Listening() {
   TcpListener listener;
-  EXPECT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  EXPECT_FALSE(listener.Listen(OwnLoopback()));
   return listener;
 }
 

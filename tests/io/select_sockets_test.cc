@@ -146,7 +146,7 @@ TEST_P(IoSelectTest, AStreamBecomesWritable) {
 TEST_P(IoSelectTest, AConnectionMakesAListenerReadable) {
   InFiber([] {
     TcpListener listener;
-    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(OwnLoopback()));
     FiberEvent never;
     EXPECT_EQ(Select(OnReadable(listener), OnDeadline(1ms)), 1U);
     TcpStream client;
@@ -161,7 +161,7 @@ TEST_P(IoSelectTest, AConnectionMakesAListenerReadable) {
 TEST_P(IoSelectTest, ADatagramMakesASocketReadable) {
   InFiber([] {
     UdpSocket receiver;
-    ASSERT_FALSE(receiver.Bind(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(receiver.Bind(OwnLoopback()));
     UdpSocket sender;
     ASSERT_FALSE(sender.Connect(receiver.local_address()));
     FiberEvent never;

@@ -32,7 +32,7 @@ class TcpCancelTest : public IoTest {
   // Connects to the one and says something to it.
   static void ExpectGoodForAnotherConnection(TcpStream& stream) {
     TcpListener listener;
-    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(OwnLoopback()));
     ASSERT_FALSE(stream.Connect(listener.local_address(), Soon()));
     TcpStream accepted;
     ASSERT_FALSE(listener.Accept(&accepted, Soon()));

@@ -70,7 +70,7 @@ TEST_P(TcpListenerTest, EachConnectionIsAcceptedOnce) {
   for (const bool in_fiber : {true, false}) {
     constexpr int kConnections = 64;
     TcpListener listener;
-    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(OwnLoopback()));
     EXPECT_TRUE(listener.IsOpen());
     std::atomic<int> accepted{0};
     std::vector<Actor> acceptors;
@@ -109,7 +109,7 @@ TEST_P(TcpListenerTest, EachConnectionIsAcceptedOnce) {
 
 TEST_P(TcpListenerTest, AcceptGivesUpAtItsDeadline) {
   TcpListener listener;
-  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(listener.Listen(OwnLoopback()));
   InFiberAndInThread([&] {
     TcpStream stream;
     const auto begin = Steady::now();
@@ -123,7 +123,7 @@ TEST_P(TcpListenerTest, CloseEndsAccept) {
   for (const bool in_fiber : {true, false}) {
     for (int round = 0; round < 20; ++round) {
       TcpListener listener;
-      ASSERT_FALSE(listener.Listen(round % 2 == 0 ? SocketAddress::LoopbackIpv4(0) : UnixAddress()));
+      ASSERT_FALSE(listener.Listen(round % 2 == 0 ? OwnLoopback() : UnixAddress()));
       std::atomic<bool> begun{false};
       Actor acceptor(in_fiber, [&] {
         TcpStream stream;
@@ -139,7 +139,7 @@ TEST_P(TcpListenerTest, CloseEndsAccept) {
 
 TEST_P(TcpListenerTest, ListenSaysWhatIsWrong) {
   TcpListener first;
-  ASSERT_FALSE(first.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(first.Listen(OwnLoopback()));
   TcpListener second;
   EXPECT_EQ(second.Listen(first.local_address()), std::errc::address_in_use);
   EXPECT_FALSE(second.IsOpen());
@@ -159,7 +159,7 @@ TEST_P(TcpListenerTest, ListenSaysWhatIsWrong) {
 
 TEST_P(TcpListenerTest, SeveralListenersShareAPort) {
   TcpListener first;
-  ASSERT_FALSE(first.Listen(SocketAddress::LoopbackIpv4(0), {.reuse_port = true}));
+  ASSERT_FALSE(first.Listen(OwnLoopback(), {.reuse_port = true}));
   TcpListener second;
   ASSERT_FALSE(second.Listen(first.local_address(), {.reuse_port = true}));
   TcpListener third;
@@ -185,7 +185,7 @@ TEST_P(TcpListenerTest, OutOfDescriptorsConnectionsWait) {
   if (WEFT_ASAN) GTEST_SKIP() << "UndefinedBehaviorSanitizer needs a pipe to look at objects, and can open none";
   for (const bool in_fiber : {true, false}) {
     TcpListener listener;
-    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(OwnLoopback()));
     TcpStream client;
     ASSERT_FALSE(client.Connect(listener.local_address(), Soon()));
     TcpStream server;
@@ -212,7 +212,7 @@ TEST_P(TcpListenerTest, CloseEndsAcceptThatIsOutOfDescriptors) {
   if (WEFT_ASAN) GTEST_SKIP() << "UndefinedBehaviorSanitizer needs a pipe to look at objects, and can open none";
   for (const bool in_fiber : {true, false}) {
     TcpListener listener;
-    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(OwnLoopback()));
     TcpStream client;
     ASSERT_FALSE(client.Connect(listener.local_address(), Soon()));
     std::atomic<int> given_up{0};
@@ -244,7 +244,7 @@ void ExpectTwoCancelledAccepts(TcpListener& listener) {
 TEST_P(TcpListenerTest, ACancelledAcceptIsAnError) {
   Fiber([] {
     TcpListener listener;
-    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(OwnLoopback()));
     ExpectTwoCancelledAccepts(listener);
   }).Join();
 }
@@ -253,7 +253,7 @@ TEST_P(TcpListenerTest, ACancelledAcceptIsAnErrorAlsoOutOfDescriptors) {
   if (WEFT_ASAN) GTEST_SKIP() << "UndefinedBehaviorSanitizer needs a pipe to look at objects, and can open none";
   Fiber([] {
     TcpListener listener;
-    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(OwnLoopback()));
     TcpStream client;
     ASSERT_FALSE(client.Connect(listener.local_address(), Soon()));
     const NoMoreDescriptors none;
@@ -263,7 +263,7 @@ TEST_P(TcpListenerTest, ACancelledAcceptIsAnErrorAlsoOutOfDescriptors) {
 
 TEST_P(TcpListenerTest, AConnectionThatIsGoneBeforeItWasAcceptedEndsNothing) {
   TcpListener listener;
-  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(listener.Listen(OwnLoopback()));
   for (int i = 0; i < 5; ++i) {
     TcpStream gone;
     ASSERT_FALSE(gone.Connect(listener.local_address(), Soon()));
@@ -287,7 +287,7 @@ TEST_P(TcpListenerTest, AConnectionThatIsGoneBeforeItWasAcceptedEndsNothing) {
 int Socket(int family, int type) { return ::socket(family, type | SOCK_CLOEXEC, 0); }
 
 TEST_P(TcpListenerTest, AdoptedListenersAccept) {
-  for (const SocketAddress& address : {SocketAddress::LoopbackIpv4(0), UnixAddress()}) {
+  for (const SocketAddress& address : {OwnLoopback(), UnixAddress()}) {
     const int fd = Socket(address.family(), SOCK_STREAM);  // It blocks.
     ASSERT_EQ(::bind(fd, address.data(), address.size()), 0);
     ASSERT_EQ(::listen(fd, 10), 0);
@@ -316,7 +316,7 @@ TEST_P(TcpListenerTest, AdoptedListenersAccept) {
 
 TEST_P(TcpListenerTest, TwoListenersOnOneSocketAccept) {
   TcpListener first, second;
-  ASSERT_FALSE(first.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(first.Listen(OwnLoopback()));
   ASSERT_FALSE(second.Adopt(::dup(first.fd())));
   TcpStream client, server;
   ASSERT_FALSE(client.Connect(first.local_address(), Soon()));
@@ -355,7 +355,7 @@ TEST_P(TcpListenerTest, NoConnectionComesBetweenTheLastAcceptAndClose) {
 
 TEST_P(TcpListenerTest, TheFilterGoesWithoutADescriptorToSpareToo) {
   TcpListener listener, other;
-  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(listener.Listen(OwnLoopback()));
   ASSERT_FALSE(listener.StopHandshakes());
   ASSERT_FALSE(other.Adopt(::dup(listener.fd())));
   {
@@ -372,7 +372,7 @@ WEFT_INSTANTIATE_ONE_IO_SHAPE(TcpListenerHandshakeTest);
 
 TEST_P(TcpListenerHandshakeTest, AHandshakeThatHasBegunGoesOnWhenNoFurtherOneBegins) {
   TcpListener listener;
-  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(listener.Listen(OwnLoopback()));
   LateHandshake late(listener.local_address());
   ASSERT_FALSE(listener.StopHandshakes());
   static_cast<void>(late.GoOn());
@@ -391,12 +391,12 @@ TEST_P(TcpListenerTest, ASocketThatOthersMayHaveGoesOnWithHandshakes) {
     EXPECT_FALSE(listener.Accept(&server, Soon()));
   };
   TcpListener first, adopted, passed_on, kept_by_exec, local;
-  ASSERT_FALSE(first.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(first.Listen(OwnLoopback()));
   ASSERT_FALSE(adopted.Adopt(::dup(first.fd())));
   goes_on(adopted);
-  ASSERT_FALSE(passed_on.Listen(SocketAddress::LoopbackIpv4(0), {.shared = true}));
+  ASSERT_FALSE(passed_on.Listen(OwnLoopback(), {.shared = true}));
   goes_on(passed_on);
-  ASSERT_FALSE(kept_by_exec.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(kept_by_exec.Listen(OwnLoopback()));
   ASSERT_EQ(::fcntl(kept_by_exec.fd(), F_SETFD, 0), 0);
   goes_on(kept_by_exec);
   ASSERT_FALSE(local.Listen(UnixAddress()));
@@ -408,7 +408,7 @@ TEST_P(TcpListenerTest, ASocketThatOthersMayHaveGoesOnWithHandshakes) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   goes_on(first);
-  ASSERT_FALSE(first.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(first.Listen(OwnLoopback()));
   EXPECT_FALSE(first.StopHandshakes());
 }
 

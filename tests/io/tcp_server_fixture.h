@@ -22,7 +22,7 @@ class TcpServerTest : public IoTest {
  protected:
   static TcpListener Listening() {
     TcpListener listener;
-    EXPECT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    EXPECT_FALSE(listener.Listen(OwnLoopback()));
     return listener;
   }
   static TcpStream Client(const TcpServer& server) {

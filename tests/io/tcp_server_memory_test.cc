@@ -56,7 +56,7 @@ WEFT_INSTANTIATE_IO_SHAPES(TcpServerMemoryTest);
 
 TEST_P(TcpServerMemoryTest, ConnectionsWaitUntilThereIsMemory) {
   TcpListener listener;
-  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(listener.Listen(OwnLoopback()));
   TcpServer server(std::move(listener), [](TcpStream& stream) {
     char byte;
     while (stream.ReadSome(&byte, 1).bytes == 1 && stream.WriteAll(&byte, 1).ok()) {
@@ -83,7 +83,7 @@ TEST_P(TcpServerMemoryTest, ConnectionsWaitUntilThereIsMemory) {
 
 TEST_P(TcpServerMemoryTest, AStopDoesNotWaitForIt) {
   TcpListener listener;
-  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(listener.Listen(OwnLoopback()));
   TcpServer server(std::move(listener), [](TcpStream&) {});
   refused = 0;
   refuses = true;

@@ -476,7 +476,7 @@ TEST_P(TcpServerRequestsEdgesTest, AHandlersLongestWaitIsATimeoutOfTheServer) {
 TEST(TcpServerRequestsInLoopTest, AThreadThatStopsTheServerLeavesARequestToTheLoop) {
   FiberLoop loop;
   TcpListener listener;
-  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(listener.Listen(OwnLoopback()));
   TcpServer server(std::move(listener), RequestHandler(EchoByte), {.first_request_at_stop = 0ms, .idle_at_stop = 0ms});
   std::atomic<bool> is_busy{false};
   std::atomic<bool> is_stopping{false};

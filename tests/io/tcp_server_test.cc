@@ -423,7 +423,7 @@ TEST(TcpServerInNamedGroups, ConnectionsHaveTheNameOfTheStarterOrThatOfTheOption
       if (GetSchedulingGroupName(GetCurrentSchedulingGroupIndex()) == name) ++here;
     };
     TcpListener listener;
-    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(OwnLoopback()));
     TcpServer server(std::move(listener), RequestHandler([&](TcpConnection& connection) {
                        char byte;
                        if (connection.ReadRequest(&byte, 1).bytes == 0) return AfterRequest::kClose;
@@ -932,13 +932,13 @@ TEST_P(TcpServerTest, WhenAcceptingHasStoppedConnectionsGoOn) {
 class TcpServerOfAnEndedRuntimeDeathTest : public ::testing::Test {
  protected:
   static constexpr const char* kLine =
-      "the server at 127.0.0.1:[0-9]+ had not ended when the runtime was terminated, and never will";
+      "the server at [0-9.]+:[0-9]+ had not ended when the runtime was terminated, and never will";
 
   TcpServerOfAnEndedRuntimeDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
 
   static std::unique_ptr<TcpServer> Serve() {
     TcpListener listener;
-    if (listener.Listen(SocketAddress::LoopbackIpv4(0))) std::abort();
+    if (listener.Listen(OwnLoopback())) std::abort();
     RuntimeOptions options;
     options.concurrency_hint = 2;
     options.terminate_timeout = 1ms;
@@ -991,7 +991,7 @@ TEST_F(TcpServerOfAnEndedRuntimeDeathTest, OneThatWasStoppedInTimeMayGoAtAnyTime
   RuntimeOptions options;
   options.concurrency_hint = 2;
   TcpListener listener;
-  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(listener.Listen(OwnLoopback()));
   StartRuntime(options);
   {
     TcpServer server(std::move(listener), &Echo);
@@ -1019,7 +1019,7 @@ TEST(TcpServerInNamedGroups, ANameOfSeveralGroupsIsUsedInTurn) {
   for (const bool named : {false, true}) {
     std::array<std::atomic<int>, 8> in_group{};
     TcpListener listener;
-    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(OwnLoopback()));
     TcpServer server(
         std::move(listener), [&](TcpStream&) { ++in_group[GetCurrentSchedulingGroupIndex()]; },
         {.connection_fiber = {.scheduling_group = named ? SchedulingGroupNamed("web") : kUnspecifiedSchedulingGroup,

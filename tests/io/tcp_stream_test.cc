@@ -136,7 +136,7 @@ TEST_P(TcpStreamTest, EchoIsExactToTheByte) {
   for (const bool unix_socket : {false, true}) {
     for (const bool in_fiber : {true, false}) {
       Actor client(in_fiber, [unix_socket, in_fiber] {
-        Pair pair = ConnectedPair(unix_socket ? UnixAddress() : SocketAddress::LoopbackIpv4(0));
+        Pair pair = ConnectedPair(unix_socket ? UnixAddress() : OwnLoopback());
         Actor server(in_fiber, [&pair] { Echo(pair.server, 3); });
         SendAndCheck(pair.client, Scaled(2'000'000), 11, in_fiber);
       });
@@ -167,7 +167,7 @@ TEST_P(TcpStreamTest, ManyConnectionsEchoAtTheSameTime) {
   std::vector<Fiber> fibers;
   for (unsigned i = 0; i < 40; ++i) {
     fibers.emplace_back([i] {
-      Pair pair = ConnectedPair(i % 2 == 0 ? SocketAddress::LoopbackIpv4(0) : UnixAddress());
+      Pair pair = ConnectedPair(i % 2 == 0 ? OwnLoopback() : UnixAddress());
       Fiber server([&pair, i] { Echo(pair.server, i); });
       SendAndCheck(pair.client, Scaled(80'000), i, true);
       server.Join();
@@ -231,7 +231,7 @@ TEST_P(TcpStreamTest, WaitReadableSeesWhatHasComeThoughItsDeadlineHasPassed) {
 TEST_P(TcpStreamTest, WaitReadableWaitsUntilPollWouldSaySo) {
   for (const bool unix_socket : {false, true}) {
     InFiberAndInThread([unix_socket] {
-      Pair pair = ConnectedPair(unix_socket ? UnixAddress() : SocketAddress::LoopbackIpv4(0));
+      Pair pair = ConnectedPair(unix_socket ? UnixAddress() : OwnLoopback());
       EXPECT_EQ(pair.server.WaitReadable(0s), std::errc::timed_out) << "a new connection";
       EXPECT_EQ(pair.server.WaitReadable(2ms), std::errc::timed_out) << "a new connection";
       char buffer[4];
@@ -335,7 +335,7 @@ TEST_P(TcpStreamTest, ConnectToNobodyIsRefused) {
   SocketAddress nobody;
   {
     TcpListener listener;
-    ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(listener.Listen(OwnLoopback()));
     nobody = listener.local_address();
   }
   InFiberAndInThread([&] {
@@ -353,7 +353,7 @@ TEST_P(TcpStreamTest, ConnectToNobodyIsRefused) {
 TEST_P(TcpStreamTest, ConnectGivesUpAtItsDeadline) {
   // The kernel answers no more when the listener's queue is full.
   TcpListener listener;
-  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0), {.backlog = 0}));
+  ASSERT_FALSE(listener.Listen(OwnLoopback(), {.backlog = 0}));
   const SocketAddress address = listener.local_address();
   std::vector<TcpStream> queued(8);
   bool full = false;
@@ -432,7 +432,7 @@ TEST_P(TcpStreamTest, OnePartIsReadAndWrittenAsSeveralAre) {
 TEST_P(TcpStreamTest, ConnectsWhereverAListenerIs) {
   const std::string path =
       std::filesystem::temp_directory_path() / ("weft_test_" + std::to_string(::getpid()) + ".sock");
-  std::vector<SocketAddress> addresses = {SocketAddress::LoopbackIpv4(0), UnixAddress(),
+  std::vector<SocketAddress> addresses = {OwnLoopback(), UnixAddress(),
                                           *SocketAddress::Parse("unix:" + path)};
   if (std::filesystem::exists("/proc/net/if_inet6")) addresses.push_back(*SocketAddress::Parse("[::1]:0"));
   for (const SocketAddress& address : addresses) {
@@ -663,7 +663,7 @@ TEST_P(TcpStreamTest, AStreamIsMovedWhileNobodyUsesIt) {
 TEST_P(TcpStreamTest, DataBetweenAShortReadAndTheWaitAreNotMissed) {
   for (const bool writer_is_fiber : {true, false}) {
     for (const bool unix_socket : {false, true}) {
-      Pair pair = ConnectedPair(unix_socket ? UnixAddress() : SocketAddress::LoopbackIpv4(0));
+      Pair pair = ConnectedPair(unix_socket ? UnixAddress() : OwnLoopback());
       const int rounds = Scaled(20'000);
       std::atomic<int> received{0};
       Actor writer(writer_is_fiber, [&] {
@@ -703,7 +703,7 @@ TEST_P(TcpStreamTest, TheEndRightBehindTheDataIsNotMissed) {
     fibers.emplace_back([f, rounds] {
       std::mt19937 random(f);
       for (int i = 0; i < rounds; ++i) {
-        Pair pair = ConnectedPair(f % 2 == 0 ? SocketAddress::LoopbackIpv4(0) : UnixAddress());
+        Pair pair = ConnectedPair(f % 2 == 0 ? OwnLoopback() : UnixAddress());
         Fiber reader([&pair] {
           char buffer[64];
           const IoResult first = pair.server.ReadAll(buffer, 3, Soon());
@@ -945,7 +945,7 @@ TEST_P(TcpStreamTest, ADeadlineThatHasPassedIsALook) {
 TEST(TcpStreamConnect, AConnectionToItselfIsRefused) {
   Descriptor socket;
   ASSERT_FALSE(OpenSocket(AF_INET, SOCK_STREAM, &socket));
-  const SocketAddress any_port = SocketAddress::LoopbackIpv4(0);
+  const SocketAddress any_port = OwnLoopback();
   ASSERT_EQ(::bind(socket.fd(), any_port.data(), any_port.size()), 0);
   const SocketAddress own = LocalAddress(socket);
   EXPECT_EQ(ConnectSocket(&socket, own, Soon()), std::errc::connection_refused);

@@ -98,7 +98,7 @@ TEST_P(IoTimeSliceTest, WhoWaitsForInputIsServedBesideFibersThatLoopOverAMutexOn
 
 TEST_P(IoTimeSliceTest, AFiberThatLoopsOverASocketThatIsAlwaysReadyLetsOthersRun) {
   UdpSocket socket;
-  ASSERT_FALSE(socket.Bind(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(socket.Bind(OwnLoopback()));
   // Too long for a datagram: refused at once. One that is sent may wait for room, which lets others run too.
   const std::string datagram(100'000, 'x');
   ExpectThatOthersRunBeside([&] {

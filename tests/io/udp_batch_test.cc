@@ -60,7 +60,7 @@ std::vector<std::string> Receive(UdpSocket& socket, std::size_t count) {
   return all;
 }
 
-SocketAddress NewAddress(bool unix_socket) { return unix_socket ? UnixAddress() : SocketAddress::LoopbackIpv4(0); }
+SocketAddress NewAddress(bool unix_socket) { return unix_socket ? UnixAddress() : OwnLoopback(); }
 
 TEST_P(UdpBatchTest, ManyGoOutInOrder) {
   for (const bool unix_socket : {false, true}) {
@@ -91,7 +91,7 @@ TEST_P(UdpBatchTest, ItTakesWhatThereIsAndSaysFromWhom) {
     UdpSocket a;
     UdpSocket b;
     UdpSocket to;
-    for (UdpSocket* socket : {&a, &b, &to}) ASSERT_FALSE(socket->Bind(SocketAddress::LoopbackIpv4(0)));
+    for (UdpSocket* socket : {&a, &b, &to}) ASSERT_FALSE(socket->Bind(OwnLoopback()));
     EXPECT_TRUE(a.SendTo("from a", 6, to.local_address(), Soon()).ok());
     EXPECT_TRUE(b.SendTo("", 0, to.local_address(), Soon()).ok());
     EXPECT_TRUE(a.SendTo("third", 5, to.local_address(), Soon()).ok());
@@ -113,7 +113,7 @@ TEST_P(UdpBatchTest, ItTakesWhatThereIsAndSaysFromWhom) {
 TEST_P(UdpBatchTest, WhatDoesNotFitIsLostAndTold) {
   InFiberAndInThread([] {
     UdpSocket socket;
-    ASSERT_FALSE(socket.Bind(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(socket.Bind(OwnLoopback()));
     EXPECT_TRUE(socket.SendTo("0123456789", 10, socket.local_address(), Soon()).ok());
     EXPECT_TRUE(socket.SendTo("abcd", 4, socket.local_address(), Soon()).ok());
     Rooms rooms(2, 4);
@@ -164,8 +164,8 @@ TEST_P(UdpBatchTest, WhereTheKernelRefusesToSegmentSeveralAreSent) {
   InFiberAndInThread([] {
     UdpSocket a;
     UdpSocket b;
-    ASSERT_FALSE(a.Bind(SocketAddress::LoopbackIpv4(0)));
-    ASSERT_FALSE(b.Bind(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(a.Bind(OwnLoopback()));
+    ASSERT_FALSE(b.Bind(OwnLoopback()));
     const int on = 1;
     ASSERT_EQ(::setsockopt(a.fd(), SOL_SOCKET, SO_NO_CHECK, &on, sizeof(on)), 0);
     const std::string bytes(1'050, 'x');
@@ -181,7 +181,7 @@ TEST_P(UdpBatchTest, WhereTheKernelRefusesToSegmentSeveralAreSent) {
 TEST_P(UdpBatchTest, ErrorsAreTold) {
   InFiberAndInThread([] {
     UdpSocket socket;
-    ASSERT_FALSE(socket.Bind(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(socket.Bind(OwnLoopback()));
     const SocketAddress here = socket.local_address();
     const std::string much(70'000, 'x');
     EXPECT_EQ(socket.SendSegments("x", 1, 0, here, Soon()).error, std::errc::invalid_argument);
@@ -205,7 +205,7 @@ TEST_P(UdpBatchTest, ErrorsAreTold) {
 
 TEST_P(UdpBatchTest, ACancellationEndsAWait) {
   UdpSocket socket;
-  ASSERT_FALSE(socket.Bind(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(socket.Bind(OwnLoopback()));
   std::atomic<bool> receives{false};
   Fiber receiver([&] {
     Rooms rooms(3, 10);
@@ -221,7 +221,7 @@ TEST_P(UdpBatchTest, ACancellationEndsAWait) {
 // Several servers take batches from one socket, and answer by batches.
 TEST_P(UdpBatchTest, ManyAskAndAreAnsweredByBatches) {
   UdpSocket server;
-  ASSERT_FALSE(server.Bind(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(server.Bind(OwnLoopback()));
   std::vector<Fiber> servers;
   for (int i = 0; i < 4; ++i) {
     servers.emplace_back([&] {

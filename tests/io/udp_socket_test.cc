@@ -35,8 +35,8 @@ TEST_P(UdpSocketTest, DatagramsComeAsTheyWereSent) {
     InFiberAndInThread([unix_socket] {
       UdpSocket a;
       UdpSocket b;
-      ASSERT_FALSE(a.Bind(unix_socket ? UnixAddress() : SocketAddress::LoopbackIpv4(0)));
-      ASSERT_FALSE(b.Bind(unix_socket ? UnixAddress() : SocketAddress::LoopbackIpv4(0)));
+      ASSERT_FALSE(a.Bind(unix_socket ? UnixAddress() : OwnLoopback()));
+      ASSERT_FALSE(b.Bind(unix_socket ? UnixAddress() : OwnLoopback()));
       EXPECT_TRUE(a.IsOpen());
       for (const std::size_t size : {0, 1, 100, 9000}) {
         const std::string sent(size, 'd');
@@ -59,7 +59,7 @@ TEST_P(UdpSocketTest, DatagramsComeAsTheyWereSent) {
 TEST_P(UdpSocketTest, WhatDoesNotFitIsLostAndTold) {
   InFiberAndInThread([] {
     UdpSocket socket;
-    ASSERT_FALSE(socket.Bind(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(socket.Bind(OwnLoopback()));
     EXPECT_TRUE(socket.SendTo("0123456789", 10, socket.local_address(), Soon()).ok());
     EXPECT_TRUE(socket.SendTo("abc", 3, socket.local_address(), Soon()).ok());
     char buffer[4];
@@ -74,7 +74,7 @@ TEST_P(UdpSocketTest, WhatDoesNotFitIsLostAndTold) {
 
 TEST_P(UdpSocketTest, ACancellationEndsAWaitAndTakesNoDatagram) {
   UdpSocket socket;
-  ASSERT_FALSE(socket.Bind(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(socket.Bind(OwnLoopback()));
   std::atomic<bool> receives{false};
   char buffer[16];
   Fiber receiver([&] {
@@ -95,8 +95,8 @@ TEST_P(UdpSocketTest, ConnectedItHearsItsPeerOnly) {
     UdpSocket server;
     UdpSocket stranger;
     UdpSocket client;
-    ASSERT_FALSE(server.Bind(SocketAddress::LoopbackIpv4(0)));
-    ASSERT_FALSE(stranger.Bind(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(server.Bind(OwnLoopback()));
+    ASSERT_FALSE(stranger.Bind(OwnLoopback()));
     ASSERT_FALSE(client.Connect(server.local_address()));
     EXPECT_TRUE(client.Send("request", 7, Soon()).ok());
     char buffer[16];
@@ -108,7 +108,7 @@ TEST_P(UdpSocketTest, ConnectedItHearsItsPeerOnly) {
     const IoResult got = client.Receive(buffer, sizeof(buffer), Soon());
     EXPECT_EQ(std::string_view(buffer, got.bytes), "answer");
     // Once more from its own port, by Bind() first.
-    ASSERT_FALSE(client.Bind(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(client.Bind(OwnLoopback()));
     ASSERT_FALSE(client.Connect(server.local_address()));
     EXPECT_TRUE(client.Send("", 0, Soon()).ok());
     EXPECT_EQ(server.ReceiveFrom(buffer, sizeof(buffer), &from, Soon()).bytes, 0u);
@@ -119,7 +119,7 @@ TEST_P(UdpSocketTest, ConnectedItHearsItsPeerOnly) {
 TEST_P(UdpSocketTest, APeerThatIsNotThereIsTold) {
   InFiberAndInThread([] {
     UdpSocket gone;
-    ASSERT_FALSE(gone.Bind(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(gone.Bind(OwnLoopback()));
     UdpSocket client;
     ASSERT_FALSE(client.Connect(gone.local_address()));
     gone.Close();
@@ -147,7 +147,7 @@ TEST_P(UdpSocketTest, AnUnnamedSenderHasNoAddress) {
 TEST_P(UdpSocketTest, DeadlinesAndClose) {
   for (const bool in_fiber : {true, false}) {
     UdpSocket socket;
-    ASSERT_FALSE(socket.Bind(SocketAddress::LoopbackIpv4(0)));
+    ASSERT_FALSE(socket.Bind(OwnLoopback()));
     std::atomic<bool> timed_out{false};
     Actor receiver(in_fiber, [&] {
       char buffer[1];
@@ -168,7 +168,7 @@ TEST_P(UdpSocketTest, DeadlinesAndClose) {
 
 TEST_P(UdpSocketTest, ManyAskAndAreAnswered) {
   UdpSocket server;
-  ASSERT_FALSE(server.Bind(SocketAddress::LoopbackIpv4(0)));
+  ASSERT_FALSE(server.Bind(OwnLoopback()));
   std::vector<Fiber> servers;
   for (int i = 0; i < 4; ++i) {
     servers.emplace_back([&] {

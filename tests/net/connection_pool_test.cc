@@ -24,7 +24,7 @@ using Lease = ConnectionPool::Lease;
 
 class ConnectionPoolTest : public IoTest {
  protected:
-  ConnectionPoolTest() { EXPECT_FALSE(listener_.Listen(SocketAddress::LoopbackIpv4(0))); }
+  ConnectionPoolTest() { EXPECT_FALSE(listener_.Listen(OwnLoopback())); }
   ConnectionPool::Connect Connecting() {
     return
         [this](TcpStream* stream, Deadline deadline) { return stream->Connect(listener_.local_address(), deadline); };

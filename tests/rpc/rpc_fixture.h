@@ -30,6 +30,7 @@
 #include "weft/sync/fiber_cancelled.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/tests/io/io_fixture.h"
 #include "weft/tests/testing/patience.h"
 
 #include "examples/rpc/echo.pb.h"
@@ -58,7 +59,7 @@ class ScriptedService final : public EchoService {
   const Script script_;
 };
 
-inline const io::SocketAddress kAnyPort = io::SocketAddress::LoopbackIpv4(0);
+inline const io::SocketAddress kAnyPort = io::OwnLoopback();
 
 // A server, running.
 class RunningServer {
