@@ -51,25 +51,42 @@ std::size_t LookAt(TimerChunk* chunk, std::size_t from, std::vector<Seen>* seen)
   return until < end ? until : 0;
 }
 
+// Calls f(chunk) for each chunk of the process; f() returns false if its shard's lock was not to be had.
+template <class F>
+bool ForEachChunk(F f) {
+  bool complete = true;
+  std::set<const TimerShard*> held;
+  for (const std::atomic<TimerChunk*>& number : weft_timer_chunks) {
+    // acquire: the chunk's header. Pairs with the release in NewChunk().
+    TimerChunk* const chunk = number.load(std::memory_order_acquire);
+    if (chunk == nullptr || held.contains(chunk->shard) || f(chunk)) continue;
+    held.insert(chunk->shard);
+    complete = false;
+  }
+  return complete;
+}
+
 }  // namespace
+
+std::size_t CountCallbackTimers() {
+  std::size_t count = 0;
+  static_cast<void>(ForEachChunk([&count](TimerChunk* chunk) {
+    if (!TryFor(chunk->shard)) return false;
+    count += chunk->live;
+    chunk->shard->lock.unlock();
+    return true;
+  }));
+  return count;
+}
 
 TimerCensus TakeTimerCensus() {
   TimerCensus census;
   std::map<const CallbackType*, TimerKind> kinds;
-  std::set<const TimerShard*> held;
   std::vector<Seen> seen;
   seen.reserve(kPiece);
-  for (const std::atomic<TimerChunk*>& number : weft_timer_chunks) {
-    // acquire: the chunk's header. Pairs with the release in NewChunk().
-    TimerChunk* const chunk = number.load(std::memory_order_acquire);
-    if (chunk == nullptr || held.contains(chunk->shard)) continue;
-    std::size_t place = TimerChunk::kFirstPlace;
-    while (place != 0) {
-      if (!TryFor(chunk->shard)) {
-        held.insert(chunk->shard);
-        census.complete = false;
-        break;
-      }
+  census.complete = ForEachChunk([&](TimerChunk* chunk) {
+    for (std::size_t place = TimerChunk::kFirstPlace; place != 0; seen.clear()) {
+      if (!TryFor(chunk->shard)) return false;
       place = LookAt(chunk, place, &seen);
       chunk->shard->lock.unlock();
       for (const Seen& entry : seen) {
@@ -81,9 +98,9 @@ TimerCensus TakeTimerCensus() {
         kind.next = std::min(kind.next, entry.tick);
         kind.last = std::max(kind.last, entry.tick);
       }
-      seen.clear();
     }
-  }
+    return true;
+  });
   for (auto& [type, kind] : kinds) {
     kind.callback = NameOf(*type);
     census.count += kind.count;
