@@ -432,8 +432,7 @@ TEST_P(TcpStreamTest, OnePartIsReadAndWrittenAsSeveralAre) {
 TEST_P(TcpStreamTest, ConnectsWhereverAListenerIs) {
   const std::string path =
       std::filesystem::temp_directory_path() / ("weft_test_" + std::to_string(::getpid()) + ".sock");
-  std::vector<SocketAddress> addresses = {OwnLoopback(), UnixAddress(),
-                                          *SocketAddress::Parse("unix:" + path)};
+  std::vector<SocketAddress> addresses = {OwnLoopback(), UnixAddress(), *SocketAddress::Parse("unix:" + path)};
   if (std::filesystem::exists("/proc/net/if_inet6")) addresses.push_back(*SocketAddress::Parse("[::1]:0"));
   for (const SocketAddress& address : addresses) {
     InFiberAndInThread([&] {
