@@ -37,6 +37,8 @@ GroupCounts ReadCounts(const SchedulingGroup& group) {
   counts.node = group.node();
   counts.ready = group.queue_size();
   counts.overflowed = group.overflow_count();
+  counts.oldest_ready = group.overload().oldest();
+  counts.starts_refused = group.starts_refused();
   counts.stack_high_water = group.group_stacks().high_water();
   for (unsigned w = 0; w < group.size(); ++w) {
     const WorkerCounters& worker = group.counters(w);

@@ -18,6 +18,7 @@
 #include "weft/context/stack/overflow_handler.h"
 #include "weft/numa/memory/affinity.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/worker/time_slice.h"
 
 namespace weft::scheduling_group {
@@ -34,14 +35,9 @@ void MakeAnew() { ::new (static_cast<void*>(memory)) Watchdog; }
 
 }  // namespace
 
-Watchdog::WatchedWorker::WatchedWorker(const WorkerCounters* counters, const RunningFiber* current, int group,
-                                       std::string_view group_name, unsigned index)
-    : counters_(counters),
-      current_(current),
-      group_(group),
-      group_name_(group_name),
-      index_(index),
-      is_over_(TimeSliceFlag()) {
+Watchdog::WatchedWorker::WatchedWorker(const WorkerCounters* counters, const RunningFiber* current,
+                                       SchedulingGroup* group, unsigned index)
+    : counters_(counters), current_(current), group_(group), index_(index), is_over_(TimeSliceFlag()) {
   if (::pthread_getcpuclockid(::pthread_self(), &cpu_clock_) != 0) cpu_clock_ = CLOCK_MONOTONIC;
   Watchdog& watchdog = Get();
   {
@@ -108,8 +104,8 @@ std::optional<NamedSlice> Watchdog::WatchedWorker::LookAtFiber(TimePoint now) co
     name[length] = '\0';
   }
   slice.name = name;
-  slice.scheduling_group = group_;
-  slice.group_name = group_name_;
+  slice.scheduling_group = group_->id();
+  slice.group_name = group_->name();
   slice.worker = index_;
   slice.ran_for = now - seen_at_;
   return slice;
@@ -198,6 +194,7 @@ bool Watchdog::Check() noexcept {
     const std::lock_guard guard(workers_lock_);
     for (WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
       somebody_is_up |= worker->Check(now);
+      if (worker->index_ == 0 && !worker->group_->of_loop()) worker->group_->LookAtReadyFibers();
     }
     if (has_limits && somebody_is_up) reports = CheckLimits(now);
   }

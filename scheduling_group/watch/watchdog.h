@@ -6,6 +6,7 @@
 //
 //   time slices        every kCheckEvery  raises the flag of each worker whose fiber has had its slice (time_slice.h)
 //   slice limits       every kCheckEvery  reports turns that last beyond a limit (slice_limits.h)
+//   ready fibers       every kCheckEvery  how old the oldest is in each group: overload (ready_waits.h)
 //   the park clock     every kCheckEvery  for the age of waits (fiber/wait_reason.h)
 //   fault handlers     every kCheckEvery  (context/stack/overflow_handler.h)
 //   timers from above  when due           (watch_timers.h): whether somebody polls for input and output
@@ -32,15 +33,16 @@
 //   TM2  A flag is raised for one turn, whose number is stored beside it. A fiber that finds the flag raised for an
 //        earlier turn lowers it and goes on, so no fiber yields for another's time.
 //   TM3  The Watchdog touches a worker's flag and counters under workers_lock_. The worker takes it to enter and to
-//        leave the list, when its thread begins and ends.
+//        leave the list, when its thread begins and ends. So its group is open, too.
 //   MS1  While the Watchdog sleeps in Off(), every worker sleeps, or will call GotUp() and find it off: one of the two
 //        fences comes first, and the other side sees what was stored before it. Checked for all interleavings in
 //        tests/model/watch_switch_model.cc.
 //   WD1  It runs while a team of workers does (AddTeam()). A forked child has none, whatever its parent had, and its
 //        first team starts its own: the child's object is a new one.
 //
-// Cost: 100 checks a second while workers are busy, each of two lines for each worker that is up. Beside a busy
-// neighbour checks come late. A hook or a log sink of the user's that blocks delays all of it.
+// Cost: 100 checks a second while workers are busy, each of two lines for each worker that is up and those that say how
+// many fibers wait in its queues. Beside a busy neighbour checks come late. A hook or a log sink of the user's that
+// blocks delays all of it.
 //
 // WatchSwitch::GotUp(), Wake(): any thread. The rest of it: the Watchdog.
 //
@@ -59,7 +61,6 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
-#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -73,6 +74,8 @@
 #include "weft/scheduling_group/worker/worker_slot.h"
 
 namespace weft::scheduling_group {
+
+class SchedulingGroup;
 
 class WatchSwitch {
  public:
@@ -126,9 +129,8 @@ class Watchdog {
   // A worker as the Watchdog sees it. Made, used and destroyed by the worker's thread.
   class WatchedWorker {
    public:
-    // `current`: of the worker, that has this index in this group, whose name lives as long.
-    WatchedWorker(const WorkerCounters* counters, const RunningFiber* current, int group, std::string_view group_name,
-                  unsigned index);
+    // `current`: of the worker, that has this index in this group.
+    WatchedWorker(const WorkerCounters* counters, const RunningFiber* current, SchedulingGroup* group, unsigned index);
     ~WatchedWorker();
     WatchedWorker(const WatchedWorker&) = delete;
     WatchedWorker& operator=(const WatchedWorker&) = delete;
@@ -179,8 +181,7 @@ class Watchdog {
 
     const WorkerCounters* const counters_;
     const RunningFiber* const current_;
-    const int group_;
-    const std::string_view group_name_;
+    SchedulingGroup* const group_;
     const unsigned index_;
     const pid_t thread_ = ::gettid();
     const bool has_limits_ = SliceLimits::on();

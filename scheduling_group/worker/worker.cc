@@ -40,7 +40,7 @@ Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
     : counters_(&owner->worker_slot(index_in_group).counters),
       stacks_(&owner->stacks()),
       stacks_until_record_(owner->group_stacks().record_every()),
-      slice_(counters_, &current, owner->id(), owner->name(), index_in_group) {
+      slice_(counters_, &current, owner, index_in_group) {
   KeepGdbLayout();
   group = owner;
   index = index_in_group;
