@@ -79,6 +79,7 @@ struct GroupOptions {
   std::size_t record_stack_every = 0;                    // of the group's stacks (group_stacks.h); 0: none
   context::StackPool::Options stacks{};                  // stack_size, guard and node above override it
   std::chrono::nanoseconds max_ready_wait{0};            // longer waits mean overload (ready_waits.h); 0: never
+  std::chrono::nanoseconds stall_warning{0};             // the log says when no worker has switched for so long; 0: no
   const base::Clock* clock = &base::SteadyClock::Get();  // of ready fibers' waits
 
   bool operator==(const GroupOptions&) const = default;

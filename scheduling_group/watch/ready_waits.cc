@@ -22,6 +22,7 @@ void OverloadDetector::Look(TimePoint now, std::uint64_t turns, std::size_t read
     age = std::chrono::nanoseconds(static_cast<std::int64_t>(wait));
   }
   if (moved) moved_at_ = now;
+  still_ = moved ? std::chrono::nanoseconds(0) : still_ + slot;
   looked_at_ = now;
   turns_ = turns;
   ready_ = ready;

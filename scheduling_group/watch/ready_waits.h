@@ -90,6 +90,10 @@ class OverloadDetector {
     return std::chrono::nanoseconds(oldest_.load(std::memory_order_relaxed));
   }
 
+  // By who calls Look(), at the last look: for how long fibers had been ready while no turn began; and how many were.
+  std::chrono::nanoseconds standstill() const noexcept { return still_; }
+  std::size_t ready() const noexcept { return ready_; }
+
   // `turns` that the group's workers have begun so far, or taken from it; `ready` fibers wait now.
   void Look(TimePoint now, std::uint64_t turns, std::size_t ready) noexcept;
 
@@ -110,6 +114,7 @@ class OverloadDetector {
   TimePoint left_{};       // when it was overloaded last; 0: never
   std::uint64_t turns_ = 0;
   std::size_t ready_ = 0;
+  std::chrono::nanoseconds still_{0};
   std::uint64_t fibers_ = 0;  // at the end of the last slot
   std::uint64_t long_ = 0;
 };

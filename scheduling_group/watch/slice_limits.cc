@@ -10,6 +10,7 @@
 #include "weft/base/report/log.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/watch/group_attention.h"
+#include "weft/scheduling_group/watch/watch_report.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -32,6 +33,13 @@ std::string Describe(const NamedSlice& slice) {
   return base::StrCat("worker ", slice.worker, " of scheduling group ", slice.scheduling_group, group_name, " has run ",
                       DescribeFiber(slice.name, slice.fiber_id), " for ", Milliseconds(slice.ran_for),
                       " ms without a switch");
+}
+
+// What its thread does, what to do, and the stack.
+std::string DescribeMore(const NamedSlice& slice) {
+  const ThreadNow now = LookAtThread(slice.thread);
+  const std::string text = now.text.empty() ? "" : base::StrCat(": it ", now.text, now.Advice());
+  return text + DescribeFibers(base::StrCat("state=running,id=", slice.fiber_id), now.may_be_signalled);
 }
 
 }  // namespace
@@ -62,15 +70,16 @@ void SliceLimits::SetHook(Hook hook) {
 
 void SliceLimits::Warn(const NamedSlice& slice, std::size_t others) {
   if (others == 0) {
-    WEFT_LOG(WARNING, Describe(slice), " (--fiber_slice_warning_ms=", Milliseconds(warning()), ")");
+    WEFT_LOG(WARNING, Describe(slice), " (--fiber_slice_warning_ms=", Milliseconds(warning()), ")",
+             DescribeMore(slice));
   } else {
     WEFT_LOG(WARNING, Describe(slice), ", and ", others,
-             " other workers theirs (--fiber_slice_warning_ms=", Milliseconds(warning()), ")");
+             " other workers theirs (--fiber_slice_warning_ms=", Milliseconds(warning()), ")", DescribeMore(slice));
   }
 }
 
 void SliceLimits::ReportError(NamedSlice slice) {
-  WEFT_LOG(ERROR, Describe(slice), " (--fiber_slice_error_ms=", Milliseconds(error()), ")");
+  WEFT_LOG(ERROR, Describe(slice), " (--fiber_slice_error_ms=", Milliseconds(error()), ")", DescribeMore(slice));
   std::shared_ptr<const Hook> hook;
   {
     HookSlot& slot = TheHook();

@@ -9,6 +9,8 @@
 //                       least recently is reported
 //   the error limit     one line for each turn, and the hook
 //
+// The lines say what the worker's thread does, and have the fiber's stack at that moment (watch_report.h).
+//
 // Limits are for workers that begin after Set(): a FiberLoop that is older than the runtime has none.
 //
 // Invariants
@@ -20,6 +22,8 @@
 // Set(): while no runtime runs. SetHook(): any thread. Retire() in worker.cc asks for limits. The rest: the Watchdog.
 #ifndef WEFT_SCHEDULING_GROUP_WATCH_SLICE_LIMITS_H_
 #define WEFT_SCHEDULING_GROUP_WATCH_SLICE_LIMITS_H_
+
+#include <sys/types.h>
 
 #include <atomic>
 #include <chrono>
@@ -46,6 +50,7 @@ struct LongSlice {
 struct NamedSlice : LongSlice {
   std::string name;
   std::string group_name;
+  pid_t thread = 0;  // of the worker
 };
 
 class SliceLimits {

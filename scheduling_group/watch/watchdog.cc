@@ -107,6 +107,7 @@ std::optional<NamedSlice> Watchdog::WatchedWorker::LookAtFiber(TimePoint now) co
   slice.scheduling_group = group_->id();
   slice.group_name = group_->name();
   slice.worker = index_;
+  slice.thread = thread_;
   slice.ran_for = now - seen_at_;
   return slice;
 }
@@ -194,37 +195,67 @@ bool Watchdog::Check() noexcept {
     const std::lock_guard guard(workers_lock_);
     for (WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
       somebody_is_up |= worker->Check(now);
-      if (worker->index_ == 0 && !worker->group_->of_loop()) worker->group_->LookAtReadyFibers();
+      if (!worker->LookAtGroup()) continue;
+      if (reports.standstill.has_value()) {
+        worker->stood_still_ = {};  // At the next check.
+      } else {
+        reports.standstill = Describe(worker->group_);
+      }
     }
-    if (has_limits && somebody_is_up) reports = CheckLimits(now);
+    if (has_limits && somebody_is_up) CheckLimits(now, &reports);
   }
+  if (reports.standstill.has_value()) ReportStandstill(*reports.standstill);
   if (reports.warning.has_value()) SliceLimits::Warn(*reports.warning, reports.others);
   if (reports.error.has_value()) SliceLimits::ReportError(*std::move(reports.error));
   return somebody_is_up;
 }
 
 // One warning and one error at most; the next check finds the others.
-Watchdog::Reports Watchdog::CheckLimits(TimePoint now) {
-  Reports reports;
+void Watchdog::CheckLimits(TimePoint now, Reports* reports) {
   WatchedWorker* to_warn_of = nullptr;
   for (WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
     if (worker->asleep_.load(std::memory_order_relaxed)) continue;  // As in Check().
     if (worker->IsPast(SliceLimits::warning(), now)) {
-      if (to_warn_of != nullptr) ++reports.others;
+      if (to_warn_of != nullptr) ++reports->others;
       if (to_warn_of == nullptr || worker->warned_at_ < to_warn_of->warned_at_) to_warn_of = worker;
     }
-    if (!reports.error.has_value() && !worker->error_reported_ && worker->IsPast(SliceLimits::error(), now)) {
-      reports.error = worker->LookAtFiber(now);
-      worker->error_reported_ = reports.error.has_value();
+    if (!reports->error.has_value() && !worker->error_reported_ && worker->IsPast(SliceLimits::error(), now)) {
+      reports->error = worker->LookAtFiber(now);
+      worker->error_reported_ = reports->error.has_value();
     }
   }
-  if (to_warn_of == nullptr || now < next_warning_at_) return reports;
-  reports.warning = to_warn_of->LookAtFiber(now);
-  if (reports.warning.has_value()) {
+  if (to_warn_of == nullptr || now < next_warning_at_) return;
+  reports->warning = to_warn_of->LookAtFiber(now);
+  if (reports->warning.has_value()) {
     to_warn_of->warned_at_ = now;
     next_warning_at_ = now + SliceLimits::kWarnEvery;
   }
-  return reports;
+}
+
+bool Watchdog::WatchedWorker::LookAtGroup() noexcept {
+  if (index_ != 0 || group_->of_loop()) return false;
+  group_->LookAtReadyFibers();
+  const std::chrono::nanoseconds limit = group_->options().stall_warning;
+  const std::chrono::nanoseconds stands = group_->overload().standstill();
+  if (limit.count() == 0 || stands < limit) {
+    stood_still_ = {};
+    return false;
+  }
+  if (stands < 2 * stood_still_) return false;
+  stood_still_ = stands;
+  return true;
+}
+
+Standstill Watchdog::Describe(SchedulingGroup* group) const {
+  Standstill standstill{.group = group->id(),
+                        .label = group->Label(),
+                        .ready = group->overload().ready(),
+                        .lasts = group->overload().standstill(),
+                        .workers = {}};
+  for (const WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
+    if (worker->group_ == group) standstill.workers.push_back({worker->index_, worker->thread_});
+  }
+  return standstill;
 }
 
 pid_t Watchdog::ThreadOf(const FiberEntity* fiber) noexcept {

@@ -7,6 +7,7 @@
 //   time slices        every kCheckEvery  raises the flag of each worker whose fiber has had its slice (time_slice.h)
 //   slice limits       every kCheckEvery  reports turns that last beyond a limit (slice_limits.h)
 //   ready fibers       every kCheckEvery  how old the oldest is in each group: overload (ready_waits.h)
+//   groups that stand  every kCheckEvery  fibers are ready, and no worker switches (watch_report.h)
 //   the park clock     every kCheckEvery  for the age of waits (fiber/wait_reason.h)
 //   fault handlers     every kCheckEvery  (context/stack/overflow_handler.h)
 //   timers from above  when due           (watch_timers.h): whether somebody polls for input and output
@@ -69,6 +70,7 @@
 #include "weft/base/time/clock.h"
 #include "weft/scheduling_group/fiber/wait_reason.h"
 #include "weft/scheduling_group/watch/slice_limits.h"
+#include "weft/scheduling_group/watch/watch_report.h"
 #include "weft/scheduling_group/watch/watch_timers.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/scheduling_group/worker/worker_slot.h"
@@ -178,6 +180,8 @@ class Watchdog {
              Turn() == seen_turn_;  // In this order: LS1.
     }
     std::optional<NamedSlice> LookAtFiber(TimePoint now) const;
+    // Of the group's first worker. True: the group stands still for long, and this is to be said.
+    bool LookAtGroup() noexcept;
 
     const WorkerCounters* const counters_;
     const RunningFiber* const current_;
@@ -196,6 +200,7 @@ class Watchdog {
     TimePoint seen_at_{};    // the turn, first; if there are limits
     TimePoint warned_at_{};  // of some turn
     bool error_reported_ = false;
+    std::chrono::nanoseconds stood_still_{0};  // when that was said last
     // Guarded by workers_lock_.
     WatchedWorker* next_ = nullptr;
     WatchedWorker* previous_ = nullptr;
@@ -226,6 +231,7 @@ class Watchdog {
     std::optional<NamedSlice> warning;
     std::size_t others = 0;  // that are past the warning limit, too
     std::optional<NamedSlice> error;
+    std::optional<Standstill> standstill;
   };
 
   void ThreadMain() noexcept;
@@ -237,7 +243,8 @@ class Watchdog {
     switch_.Wake([this] { timers_.Interrupt(); });
   }
   bool Check() noexcept;
-  Reports CheckLimits(TimePoint now);
+  void CheckLimits(TimePoint now, Reports* reports);
+  Standstill Describe(SchedulingGroup* group) const;
   bool AllSleep() noexcept;
 
   WatchSwitch switch_;
