@@ -10,8 +10,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <new>
 
 #include "weft/base/report/check.h"
+#include "weft/base/report/log.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/base/thread/exit.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
@@ -165,7 +167,24 @@ std::atomic<std::uint64_t>& CounterOf(Shard& shard, Admission admission) {
   return shard.admitted;
 }
 
+WEFT_NOINLINE WEFT_COLD void LogRefusal(Admission admission) {
+  try {
+    if (admission == Admission::kReadyWait) {
+      WEFT_LOG_EVERY_SECOND(WARNING, "work was refused: ", ToString(admission),
+                            " (--fiber_limit_ready_wait_ms); see what keeps the workers busy "
+                            "(--fiber_slice_warning_ms), or give the program more CPUs");
+    } else {
+      WEFT_LOG_EVERY_SECOND(WARNING, "work was refused: ", ToString(admission),
+                            " are alive (--fiber_limit_fibers=", limit.fibers.load(std::memory_order_relaxed),
+                            "); see what they wait for (weft::DumpFibers)");
+    }
+  } catch (const std::bad_alloc&) {
+    // No memory for the line either.
+  }
+}
+
 void Count(Shard& shard, Admission admission) {
+  if (WEFT_UNLIKELY(admission != Admission::kAdmitted)) LogRefusal(admission);
   std::atomic<std::uint64_t>& counter = CounterOf(shard, admission);
   if (WEFT_UNLIKELY(&shard == &shards.back())) {
     counter.fetch_add(1, std::memory_order_relaxed);

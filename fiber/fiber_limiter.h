@@ -12,10 +12,12 @@
 //
 // There are two limits, both off unless set (RuntimeOptions, flags):
 //   limit_ready_wait   ready fibers of the scheduling group keep waiting longer than this for a worker: the CPUs are
-//                      overloaded. A burst of less than 100 ms refuses nobody
-//                      (scheduling_group/watch/ready_waits.h).
+//                      overloaded, or all workers are blocked. A burst of less than 100 ms refuses nobody. The Watchdog
+//                      looks (scheduling_group/watch/ready_waits.h), so nobody has to run or to ask.
 //   limit_fibers       so many fibers are alive: they wait for something, and memory grows. Unfinished ones of former
 //                      runtimes do not count, unlike in GetFiberCount().
+//
+// Refused work is counted (GetAdmissionCounts()), and named in the log once a second.
 //
 // Only work that asks is refused: refusing the starts of admitted work would waste what has been done. A fiber asks for
 // its own group. A plain thread is overloaded when all groups are, or all of the first name (--fiber_groups), since its
@@ -32,7 +34,7 @@
 // IsOverloaded() abort; when one has ended they refuse.
 // Rejected: an admission that is given back when the work is done (neither limit counts admissions; a FiberSemaphore
 // limits work in progress); refusing every start (see above); the length of the ready queue (its meaning depends on how
-// long fibers run); a thread that checks periodically (it wakes an idle process, and is late on a loaded one).
+// long fibers run); limits that only fibers that run look at (when all workers are stuck, none does).
 #ifndef WEFT_FIBER_FIBER_LIMITER_H_
 #define WEFT_FIBER_FIBER_LIMITER_H_
 

@@ -166,6 +166,9 @@ std::optional<std::string> CheckSlices(const RuntimeOptions& options) {
   if (auto error = CheckRange("slice_warning_ms", options.slice_warning.count(), 0, kMaxTimeoutMs, "0: off")) {
     return error;
   }
+  if (auto error = CheckRange("stall_warning_ms", options.stall_warning.count(), 0, kMaxTimeoutMs, "0: off")) {
+    return error;
+  }
   return CheckRange("slice_error_ms", options.slice_error.count(), 0, kMaxTimeoutMs, "0: off");
 }
 

@@ -108,6 +108,10 @@ struct RuntimeOptions {
   // How many fibers may be alive before new work is refused; 0: no limit.
   std::int64_t limit_fibers = 0;
 
+  // How long a scheduling group may stand still before the log says so, with what its workers do: fibers are ready, and
+  // no worker takes one, because all are blocked or compute. Again each time that it has lasted twice as long. 0: off.
+  std::chrono::milliseconds stall_warning{1000};
+
   // How long a fiber may run without suspending before the log says so, at most once a second; 0: as long as it likes.
   // Fibers that loop over operations of Weft's yield after some 30 ms, unless nobody else is ready (slice_limits.h).
   std::chrono::milliseconds slice_warning{0};

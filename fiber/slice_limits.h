@@ -17,11 +17,11 @@
 
 #include <utility>
 
-#include "weft/scheduling_group/watch/slice_monitor.h"
+#include "weft/scheduling_group/watch/slice_limits.h"
 
 namespace weft {
 
-// The fiber's id and name, where it runs, and for how long at least; scheduling_group/watch/slice_monitor.h has the
+// The fiber's id and name, where it runs, and for how long at least; scheduling_group/watch/slice_limits.h has the
 // fields.
 using LongSlice = scheduling_group::LongSlice;
 

@@ -19,7 +19,7 @@
 // been cancelled; its stack. Fibers of the same state, reason and stack are shown together.
 //
 //   state    new: it has not run yet. ready: it waits for a worker. running: on a worker, or about to leave it. parked
-//   age      from a coarse clock: 0.1 s too long at most, if the machine gives the slice monitor its CPU
+//   age      from a coarse clock: 0.1 s too long at most, if the machine gives the Watchdog its CPU
 //   owner    of a FiberMutex and a FiberSharedMutex's writer. FiberTimedMutex has none
 //   stack    of a ready one that yields again and again it may be of two moments. One that runs is asked for it by a
 //            signal, SIGURG: where its thread has no CPU, blocks the signal or is deep in the kernel for 0.1 s, it is

@@ -174,6 +174,10 @@ void MetricsText::Add(const RuntimeMetrics& metrics) {
   Counter("weft_fibers_finished", "Fibers that have ended.", sum(&WorkerCounts::finished));
   Counter("weft_run_queue_overflows", "Fibers that became ready while the run queue was full.",
           Each(groups, [](const auto& g) { return g.overflowed; }));
+  Gauge("weft_oldest_ready_seconds", "So long the fiber that has been ready the longest has waited, at least.",
+        Each(groups, [](const auto& g) { return std::chrono::duration<double>(g.oldest_ready).count(); }));
+  Counter("weft_starts_refused", "Starts of fibers, or of batches, for which the run queue was full for too long.",
+          Each(groups, [](const auto& g) { return g.starts_refused; }));
   Counter("weft_switches", "Times that a worker has entered a fiber.", sum(&WorkerCounts::switches));
   Counter("weft_spins", "Times that a worker began to spin for work.", sum(&WorkerCounts::spins));
   Counter("weft_sleeps", "Times that a worker went to sleep.", sum(&WorkerCounts::sleeps));

@@ -24,8 +24,8 @@
 // google::InstallFailureSignalHandler() after StartRuntime(), replaces ours and mostly runs on the exhausted stack, so
 // the process dies silently. Hence CheckOverflowHandler() puts ours in front again. Each worker calls it before its
 // first fiber and when it was idle for the 2nd, 4th, 8th, ... time; if nobody has for kLookAtHandlersEvery, a worker
-// that wakes up does, before it runs a fiber, and so does the slice monitor while workers are up
-// (scheduling_group/watch/slice_monitor.h). So after a handler is installed while fibers run, faults of the next tenth
+// that wakes up does, before it runs a fiber, and so does the Watchdog while workers are up
+// (scheduling_group/watch/watchdog.h). So after a handler is installed while fibers run, faults of the next tenth
 // of a second are silent.
 //
 // Invariants

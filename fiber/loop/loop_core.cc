@@ -19,7 +19,7 @@
 #include "weft/fiber/runtime/unfinished_fibers.h"
 #include "weft/fiber/start/start_fiber.h"
 #include "weft/scheduling_group/group/runtime_end.h"
-#include "weft/scheduling_group/watch/slice_monitor.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 
 namespace weft::fiber::detail {
 
@@ -101,8 +101,8 @@ LoopCore::LoopCore(FiberLoop* loop, FiberLoopOptions options)
       worker_(&group_->group, 0) {
   NeedSignalStack();
   group_->loop = this;
-  monitored_ = scheduling_group::SliceMonitor::Get().AddTeam();
-  if (!monitored_) WEFT_LOG(WARNING, "FiberLoop ", options_.name, ": the system gives no thread for time slices");
+  watched_ = scheduling_group::Watchdog::Get().AddTeam();
+  if (!watched_) WEFT_LOG(WARNING, "FiberLoop ", options_.name, ": the system gives no thread for time slices");
 }
 
 bool LoopCore::MayBeDestroyed() {
@@ -120,7 +120,7 @@ LoopCore::~LoopCore() {
   if (has_test_time_) GoInInTestTime();
   if (asleep_) WakeUp();
   timers_.Stop();
-  if (monitored_) scheduling_group::SliceMonitor::Get().RemoveTeam();
+  if (watched_) scheduling_group::Watchdog::Get().RemoveTeam();
   DropSignalStack();
   group_->loop = nullptr;
   if (has_test_time_) base::TestTime::Rested();

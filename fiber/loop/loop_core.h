@@ -153,7 +153,7 @@ class LoopCore : public scheduling_group::MainContext {
   const std::unique_ptr<scheduling_group::LoopGroup, GiveBack> group_;  // Given back last.
   LoopDescriptor descriptor_;
   timer::TimerWorker timers_;
-  bool monitored_ = false;  // SliceMonitor::AddTeam()
+  bool watched_ = false;  // Watchdog::AddTeam()
   bool in_ = false;
   LoopCore* outer_ = nullptr;                 // LDR5: the loop in whose main context this one was entered
   FiberExecutionContext* context_ = nullptr;  // of Begin()'s caller: the callbacks'

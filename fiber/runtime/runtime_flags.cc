@@ -89,6 +89,9 @@ DEFINE_int64(fiber_limit_ready_wait_ms, 0,
 DEFINE_int64(fiber_limit_fibers, 0,
              "Refuse new work that asks while more fibers are alive; 0 = off."
              " In 0..1000000000.");
+DEFINE_int64(fiber_stall_warning_ms, 1000,
+             "Warn when fibers are ready and no worker of their group has switched for this long; 0 = off."
+             " In ms, 0..86400000.");
 DEFINE_int64(fiber_slice_warning_ms, 0,
              "Warn, at most once a second, of a fiber that runs longer than this without suspending; 0 = off."
              " In ms, 0..86400000.");
@@ -119,8 +122,8 @@ constexpr Group kGroups[] = {
     {"stacks", {"stack_size", "stack_enable_guard_page", "stack_guard_size", "stack_pool_size", "record_stack_every"}},
     {"input, output and blocking calls", {"blocking_threads", "blocking_queue_size", "blocking_idle_timeout_ms"}},
     {"start, end and limits",
-     {"start_timeout_ms", "terminate_timeout_ms", "limit_ready_wait_ms", "limit_fibers", "slice_warning_ms",
-      "slice_error_ms"}},
+     {"start_timeout_ms", "terminate_timeout_ms", "limit_ready_wait_ms", "limit_fibers", "stall_warning_ms",
+      "slice_warning_ms", "slice_error_ms"}},
     {"dumps", {"dump_signal", "dump_on_crash"}},
 };
 
@@ -210,6 +213,7 @@ std::optional<std::string> ReadFlags(RuntimeOptions* options) {
   options->terminate_timeout = std::chrono::milliseconds(FLAGS_fiber_terminate_timeout_ms);
   options->limit_ready_wait = std::chrono::milliseconds(FLAGS_fiber_limit_ready_wait_ms);
   options->limit_fibers = FLAGS_fiber_limit_fibers;
+  options->stall_warning = std::chrono::milliseconds(FLAGS_fiber_stall_warning_ms);
   options->slice_warning = std::chrono::milliseconds(FLAGS_fiber_slice_warning_ms);
   options->slice_error = std::chrono::milliseconds(FLAGS_fiber_slice_error_ms);
   options->dump_signal = FLAGS_fiber_dump_signal;

@@ -20,7 +20,7 @@
 #include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/runtime_end.h"
-#include "weft/scheduling_group/watch/slice_monitor.h"
+#include "weft/scheduling_group/watch/slice_limits.h"
 #include "weft/scheduling_group/worker/worker_slot.h"
 
 namespace weft::fiber::detail {

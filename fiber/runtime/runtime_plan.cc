@@ -125,6 +125,7 @@ SchedulingGroup::Options OptionsOfGroup(int id, const PlannedGroup& planned, con
       .warm_stacks = static_cast<std::size_t>(options.stack_pool_size),
       .record_stack_every = static_cast<std::size_t>(options.record_stack_every),
       .max_ready_wait = options.limit_ready_wait,
+      .stall_warning = options.stall_warning,
   };
 }
 

@@ -18,6 +18,7 @@
 #include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/loop_groups.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/sync/wait/wait_queue.h"
 
 namespace weft::io {
@@ -91,7 +92,7 @@ EpollReactor* EpollReactor::OfCurrentGroup(std::error_code* error) {
   std::unique_ptr<EpollEngine> engine = EpollEngine::Make(error);
   std::unique_ptr<EpollReactor> reactor;
   if (engine != nullptr) reactor.reset(new EpollReactor(group, std::move(engine)));
-  if (reactor == nullptr || !PollWatchdog::Add(reactor.get(), &reactor->watchdog_, error)) {
+  if (reactor == nullptr || !scheduling_group::Watchdog::Get().AddTimer(reactor.get(), &reactor->watchdog_, error)) {
     // EPERM from epoll_ctl() means that the descriptor is a file, from accept() that a firewall took the connection.
     if (*error == std::errc::operation_not_permitted) *error = std::make_error_code(std::errc::function_not_supported);
     return nullptr;
@@ -107,7 +108,7 @@ EpollReactor::EpollReactor(SchedulingGroup* group, std::unique_ptr<EpollEngine> 
 bool EpollReactor::IsTheParents() const noexcept { return scheduling_group::LoopGroups::Forks() != forks_; }
 
 EpollReactor::~EpollReactor() {
-  if (watchdog_ >= 0) PollWatchdog::Remove(watchdog_);
+  if (watchdog_ >= 0) scheduling_group::Watchdog::Get().timers().Remove(watchdog_);
 }
 
 std::error_code EpollReactor::Add(int fd, std::uint32_t events, EventHandler* handler) {
@@ -218,9 +219,11 @@ void EpollReactor::Interrupt() {
   engine_->Interrupt();
 }
 
-void EpollReactor::StartWatchdog(std::chrono::nanoseconds after) { PollWatchdog::Start(watchdog_, after); }
+void EpollReactor::StartWatchdog(std::chrono::nanoseconds after) {
+  scheduling_group::WatchTimers::Start(watchdog_, after);
+}
 
-void EpollReactor::OnWatchdog() {
+void EpollReactor::OnTimer() {
   switch (lease_.OnWatchdog([this] { return SomebodySleeps(); })) {
     case PollerLease::WatchdogResult::kOff:
       watchdog_after_ = kNoPollerFor;

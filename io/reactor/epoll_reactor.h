@@ -38,6 +38,7 @@
 #include "weft/io/reactor/registration.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/idle/reactor.h"
+#include "weft/scheduling_group/watch/watch_timers.h"
 
 namespace weft::io {
 
@@ -87,7 +88,7 @@ class EpollEngine {
   std::array<epoll_event, kBatch> events_;
 };
 
-class EpollReactor final : public scheduling_group::Reactor, private PollWatchdog::Client {
+class EpollReactor final : public scheduling_group::Reactor, private scheduling_group::WatchTimers::Client {
  public:
   // How long a worker may sleep while none polls; the watchdog checks less often while workers poll.
   static constexpr std::chrono::microseconds kNoPollerFor{100};
@@ -132,7 +133,7 @@ class EpollReactor final : public scheduling_group::Reactor, private PollWatchdo
   // Whether a parent process made it (RE4).
   bool IsTheParents() const noexcept;
   bool SomebodySleeps() const { return !group_->idle_workers().sleepers().Empty(); }
-  void OnWatchdog() override;
+  void OnTimer() override;
   void StartWatchdog(std::chrono::nanoseconds after);
 
   scheduling_group::SchedulingGroup* const group_;

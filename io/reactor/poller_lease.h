@@ -27,19 +27,13 @@
 // first is out: half as many round trips a second with one connection and two workers); waking a replacement at each
 // leave (costs the same, as Netty and Go do); a thread that only polls (two more switches per request).
 //
-// PollWatchdog: the thread of the process that runs the watchdogs. It sleeps until a reactor has started its watchdog
-// and the time has passed; an idle process never wakes it.
-//
-// Without it a request may wait as long as the worker that polled computes (bench/results/io.md).
-// Each reactor has a timerfd, and the thread sleeps in epoll on them: to start a watchdog is one
-// system call of 0.3 us, without a wake-up. (Waking the TimerWorker for an earlier deadline takes 2 us.) The thread
-// starts with the first reactor and lives as long as the process. A forked child starts its own.
+// The watchdog is a timer of each reactor's, which the Watchdog runs (scheduling_group/watch/watch_timers.h); an idle
+// process never wakes it. Without it a request may wait as long as the worker that polled computes
+// (bench/results/io.md).
 #ifndef WEFT_IO_REACTOR_POLLER_LEASE_H_
 #define WEFT_IO_REACTOR_POLLER_LEASE_H_
 
-#include <chrono>
 #include <cstdint>
-#include <system_error>
 
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/cpu.h"
@@ -127,29 +121,6 @@ class PollerLease {
   base::Atomic<std::uint32_t> watchdog_on_{0};
   base::Atomic<std::uint32_t> visits_{0};
   base::Atomic<std::uint32_t> seen_visits_{0};  // when the watchdog was started, or last checked
-};
-
-class PollWatchdog {
- public:
-  // The owner of a watchdog.
-  class Client {
-   public:
-    // By the watchdog's thread, when the time given to Start() has passed.
-    virtual void OnWatchdog() = 0;
-
-   protected:
-    ~Client() = default;
-  };
-
-  // Any thread. *watchdog becomes the number of the watchdog; OnWatchdog() sees it, since it runs under the same lock.
-  // False: the system refuses a descriptor or the thread, and *error says why.
-  [[nodiscard]] static bool Add(Client* client, int* watchdog, std::error_code* error);
-
-  // Any thread, but not OnWatchdog(). After it has returned, OnWatchdog() does not run any more.
-  static void Remove(int watchdog);
-
-  // Any thread. If the watchdog has been started, this only changes the time.
-  static void Start(int watchdog, std::chrono::nanoseconds after) noexcept;
 };
 
 }  // namespace weft::io

@@ -9,7 +9,10 @@
 
 #include <array>
 #include <optional>
+#include <sstream>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
@@ -17,6 +20,8 @@
 #include "weft/fiber/runtime/dump_signal.h"
 #include "weft/observe/dump/dump_thread.h"
 #include "weft/observe/dump/signal_dump.h"
+#include "weft/observe/dump_fibers.h"
+#include "weft/scheduling_group/watch/watch_report.h"
 
 extern "C" __attribute__((visibility("hidden"))) const char weft_observe_dumps;
 extern "C" constinit const char weft_observe_dumps = 0;
@@ -69,7 +74,20 @@ void DumpOnCrash(bool wanted) {
   HandleDeaths();
 }
 
+// For the Watchdog, which does nothing else meanwhile: no source lines, and not much.
+std::string DescribeForWatchdog(std::string_view filter, bool running_stacks) {
+  std::ostringstream out;
+  static_cast<void>(DumpFibers(out, {.filter = std::string(filter),
+                                     .running_stacks = running_stacks,
+                                     .source_lines = false,
+                                     .most_frames = 32,
+                                     .most_groups = 8}));
+  return std::move(out).str();
+}
+
 std::optional<std::string> Install(const RuntimeOptions& options) {
+  // release: pairs with the acquire in DescribeFibers().
+  scheduling_group::describe_fibers.store(&DescribeForWatchdog, std::memory_order_release);
   DumpOnCrash(options.dump_on_crash);
   if (options.dump_signal.empty()) return std::nullopt;
   const std::optional<int> signal = fiber::detail::ParseDumpSignal(options.dump_signal);

@@ -18,7 +18,7 @@
 #include "weft/context/stack/stack_registry.h"
 #include "weft/observe/dump/own_signals.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
-#include "weft/scheduling_group/watch/slice_monitor.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft::observe {
@@ -168,7 +168,7 @@ const StackCopy* RunningStacks::Copy(const FiberEntity* fiber, std::uint64_t id)
   bool copied = false;
   if (WaitUntil(until, &TryLock)) {
     const Unlock at_end;
-    const pid_t thread = scheduling_group::SliceMonitor::Get().ThreadOf(fiber);
+    const pid_t thread = scheduling_group::Watchdog::Get().ThreadOf(fiber);
     copied = thread != 0 && Ask(thread, until) && Take(id);
   }
   left_ -= std::chrono::steady_clock::now() - begin;

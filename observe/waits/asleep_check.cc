@@ -32,8 +32,7 @@ using Kind = ThreadState::Kind;
 namespace {
 
 // Weft's threads that look, report and poll again and again, and wake no fiber but in a WatcherActs. One each.
-constexpr std::array<std::string_view, 5> kWatchers{"FiberTimeSlices", "FiberWatchdog", "FiberTestClock", "FiberDump",
-                                                    "FiberDeadlocks"};
+constexpr std::array<std::string_view, 4> kWatchers{"FiberWatchdog", "FiberTestClock", "FiberDump", "FiberDeadlocks"};
 constexpr std::string_view kBlockingThread = "FiberBlocking";
 
 // What there is besides fibers and their threads, while it stands still.

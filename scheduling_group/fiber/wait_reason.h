@@ -21,8 +21,8 @@
 // read: observe/dump/fiber_reader.h.)
 //
 // Cost: a store each, on the path that parks. Time: reading a clock would cost a tenth of a switch, so a tick is kept
-// in one global word, which the slice monitor writes every 10 to 80 ms while a worker is up, and each worker when it
-// gets up. A wait therefore seems up to 0.1 s longer than it is; longer still where the monitor gets no CPU.
+// in one global word, which the Watchdog writes every 10 to 80 ms while a worker is up, and each worker when it
+// gets up. A wait therefore seems up to 0.1 s longer than it is; longer still where the Watchdog gets no CPU.
 // Rejected: a record on the fiber's stack that the entity points to (three stores, and one cold page more for each
 // fiber that a dump reads); a stamp in the state word (each transition would have to keep it); one word for both (kind
 // and address take 55 bits, and 9 tell neither times nor turns apart); one store of both words (the reason is written

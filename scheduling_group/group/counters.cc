@@ -37,6 +37,8 @@ GroupCounts ReadCounts(const SchedulingGroup& group) {
   counts.node = group.node();
   counts.ready = group.queue_size();
   counts.overflowed = group.overflow_count();
+  counts.oldest_ready = group.overload().oldest();
+  counts.starts_refused = group.starts_refused();
   counts.stack_high_water = group.group_stacks().high_water();
   const context::StackPool::Statistics stacks = group.group_stacks().pool().statistics();
   counts.stacks_in_use = stacks.in_use;

@@ -13,6 +13,7 @@
 #ifndef WEFT_SCHEDULING_GROUP_GROUP_COUNTERS_H_
 #define WEFT_SCHEDULING_GROUP_GROUP_COUNTERS_H_
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -53,8 +54,10 @@ struct GroupCounts {
   int group = 0;
   std::string name;  // of the group (--fiber_groups); empty: none
   int node = -1;
-  std::size_t ready = 0;       // fibers that now wait for a worker
-  std::size_t overflowed = 0;  // fibers readied while the run queue was full
+  std::size_t ready = 0;                     // fibers that now wait for a worker
+  std::size_t overflowed = 0;                // fibers readied while the run queue was full
+  std::chrono::nanoseconds oldest_ready{0};  // so long the oldest of `ready` has waited, at least (ready_waits.h)
+  std::uint64_t starts_refused = 0;          // starts, or batches, for which the run queue was full for too long
   // Bytes of stack that a fiber has used, at most, of those that were recorded (--fiber_record_stack_every).
   std::size_t stack_high_water = 0;
   // Of the default size: those of fibers and those that workers keep at hand; and those that are free and hold memory.

@@ -114,8 +114,20 @@ void SchedulingGroup::CallIdleHook() {
   if (WorkerBase* worker = CurrentWorker()) {
     worker_slot(worker->index).push_sampler.Forget(&worker->push_countdown);
   }
-  parts_->ready_waits.OnNothingReady();
   if (idle_hook_.call != nullptr) idle_hook_.call(idle_hook_.arg);
+}
+
+void SchedulingGroup::LookAtReadyFibers() noexcept {
+  // relaxed, all: each count is read alone.
+  std::uint64_t turns = 0;
+  for (unsigned w = 0; w < size(); ++w) {
+    turns +=
+        counters(w).switches.load(std::memory_order_relaxed) + counters(w).finished.load(std::memory_order_relaxed);
+  }
+  for (const auto& stolen : stolen_out_) turns += stolen.load(std::memory_order_relaxed);
+  std::size_t ready = queue_size();
+  if (ready == 0 && policy().HasWork()) ready = 1;  // In a place that is not counted.
+  parts_->ready_waits.Look(turns, ready);
 }
 
 WEFT_COLD void SchedulingGroup::AddWithoutStack(FiberEntity* fiber) {
@@ -219,6 +231,7 @@ WEFT_COLD void SchedulingGroup::Reopen(const Options& options) {
   // relaxed, all: published by the last store.
   for (auto& stolen : stolen_out_) stolen.store(0, std::memory_order_relaxed);
   steal_requested_.store(false, std::memory_order_relaxed);
+  starts_refused_.store(0, std::memory_order_relaxed);
   start_gate_.Open();
   attention_.ClearStopping();  // Publishes the parts.
 }

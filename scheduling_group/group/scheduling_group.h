@@ -79,6 +79,7 @@ struct GroupOptions {
   std::size_t record_stack_every = 0;                    // of the group's stacks (group_stacks.h); 0: none
   context::StackPool::Options stacks{};                  // stack_size, guard and node above override it
   std::chrono::nanoseconds max_ready_wait{0};            // longer waits mean overload (ready_waits.h); 0: never
+  std::chrono::nanoseconds stall_warning{0};             // the log says when no worker has switched for so long; 0: no
   const base::Clock* clock = &base::SteadyClock::Get();  // of ready fibers' waits
 
   bool operator==(const GroupOptions&) const = default;
@@ -171,12 +172,13 @@ class SchedulingGroup : public numa::NodeAllocated {
   const GroupStacks& group_stacks() const { return parts_->stacks; }
 
   // Whether its ready fibers wait too long for more to be started. Spawners may heed it; Start() does not. Any thread.
-  bool IsOverloaded() noexcept {
-    return parts_->ready_waits.IsOverloaded([this] { return !policy().HasWork(); });
-  }
+  bool IsOverloaded() const noexcept { return parts_->ready_waits.overload().overloaded(); }
+  // By the Watchdog, while the workers' threads are there.
+  void LookAtReadyFibers() noexcept;
 
   // counters.h
-  std::uint64_t overloads() const { return parts_->ready_waits.overloads(); }
+  const OverloadDetector& overload() const { return parts_->ready_waits.overload(); }
+  std::uint64_t starts_refused() const { return starts_refused_.load(std::memory_order_relaxed); }
   const WorkerCounters& counters(unsigned worker) const { return parts_->worker_slots[worker].counters; }
   const WaitRecorder& ready_waits(unsigned worker) const { return parts_->ready_waits.recorders()[worker]; }
   const std::atomic<std::uint64_t>& stolen_out(bool same_node) const { return stolen_out_[same_node]; }
@@ -230,6 +232,9 @@ class SchedulingGroup : public numa::NodeAllocated {
     worker_slot(worker).sent_to.store(where, std::memory_order_release);
     Unpark(worker);
   }
+
+  // A start, or a batch of them, that found no room in time.
+  void CountRefusedStart() noexcept { starts_refused_.fetch_add(1, std::memory_order_relaxed); }
 
   [[nodiscard]] bool WaitForCapacity(Deadline deadline) {  // a plain thread
     return start_gate_.WaitForCapacity(deadline, [this] { return policy().Full(); });
@@ -291,7 +296,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   IdleHook idle_hook_;
   LoopHook loop_hook_;
   alignas(base::kCacheLineSize) std::array<std::atomic<std::uint64_t>, 2> stolen_out_{};  // to other nodes, within ours
-  alignas(base::kCacheLineSize) base::Atomic<bool> steal_requested_{false};               // RS2
+  std::atomic<std::uint64_t> starts_refused_{0};
+  alignas(base::kCacheLineSize) base::Atomic<bool> steal_requested_{false};  // RS2
   std::optional<Parts> parts_;  // Large: what each switch reads comes before it, or first in it.
   ReactorOwner reactor_;        // Last: until it is gone, its watchdog may wake a worker.
 };

@@ -122,6 +122,15 @@ Deadline StartDeadline(const Group& group) {
 }
 
 template <class Group>
+void ReportRefusedStart(Group& group) {
+  group.CountRefusedStart();
+  WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", group.Label(), ": refused to start a fiber, the run queue of ",
+                        group.options().run_queue_size, " was full for ",
+                        group.options().start_timeout.count() / 1000000,
+                        " ms; start less (weft/fiber/fiber_limiter.h), or allow more by --fiber_run_queue_size");
+}
+
+template <class Group>
 bool StartWhenFull(Group& group, FiberEntity* fiber) {
   WorkerBase* caller = CurrentWorker();
   const bool is_of_group = WorkerOf(caller, &group) != SchedulingPolicy::kNoWorker;
@@ -140,15 +149,13 @@ bool StartWhenFull(Group& group, FiberEntity* fiber) {
       caller->yield_current(caller);
       caller = CurrentWorker();  // It may have moved.
     } else if (!group.WaitForCapacity(deadline)) {
+      if (deadline.expired(std::chrono::steady_clock::now())) ReportRefusedStart(group);  // Else the runtime ends.
       return false;
     }
     group.RestartWait(fiber);
     if (group.policy().TryPushNew(fiber, WorkerOf(caller, &group))) break;
     if (deadline.expired(std::chrono::steady_clock::now())) {
-      WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroup ", group.Label(), ": refused to start a fiber, the run queue of ",
-                            group.options().run_queue_size, " was full for ",
-                            group.options().start_timeout.count() / 1000000,
-                            " ms; consider a larger --fiber_run_queue_size");
+      ReportRefusedStart(group);
       return false;
     }
   }
@@ -160,7 +167,13 @@ bool StartWhenFull(Group& group, FiberEntity* fiber) {
 template <class Group>
 [[nodiscard]] bool WaitBeforeBatch(Group& group) {
   WorkerBase* caller = CurrentWorker();
-  if (caller == nullptr) return !ThreadMayWait() || group.WaitForCapacity(StartDeadline(group));
+  if (caller == nullptr) {
+    if (!ThreadMayWait()) return true;
+    const Deadline deadline = StartDeadline(group);
+    if (group.WaitForCapacity(deadline)) return true;
+    if (deadline.expired(std::chrono::steady_clock::now())) ReportRefusedStart(group);  // As above.
+    return false;
+  }
   if (caller->current != nullptr && !caller->must_not_switch && !caller->of_loop) caller->yield_current(caller);  // SF2
   return true;
 }

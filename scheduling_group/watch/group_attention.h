@@ -6,7 +6,7 @@
 //   kStopping   the group stops: its workers take no fiber any more
 //   kAbandoned  it has stopped for good, with fibers that have not ended (runtime_end.h)
 //   kWatched    what fibers do before they leave their worker is watched: some fiber has a hook (fiber/this_fiber.h),
-//               or there are limits for running without a switch (slice_monitor.h)
+//               or there are limits for running without a switch (slice_limits.h)
 //
 // Where there are no hooks and limits they cost nothing: Worker::NextFiberFor() tests this byte in any case.
 //

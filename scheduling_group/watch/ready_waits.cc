@@ -3,59 +3,64 @@
 
 #include "weft/scheduling_group/watch/ready_waits.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace weft::scheduling_group {
 
-void OverloadDetector::EndSlot(TimePoint now) noexcept {
-  if (!lock_.try_lock()) return;
+void OverloadDetector::Look(TimePoint now, std::uint64_t turns, std::size_t ready) noexcept {
+  const auto slot = std::min<std::chrono::nanoseconds>(now - looked_at_, kInterval);  // The Watchdog may have been off.
+  if (ready != 0 && slot < kSlot) return;
+  std::chrono::nanoseconds age = oldest() + slot;
+  const std::size_t waited = std::min(ready, ready_);
+  const bool moved = waited == 0 || turns != turns_;
+  if (waited == 0) {
+    age = std::chrono::nanoseconds(0);  // Those that are ready have come since.
+  } else if (moved) {
+    const double per_turn = static_cast<double>((now - moved_at_).count()) / static_cast<double>(turns - turns_);
+    const double wait = std::min(per_turn * static_cast<double>(waited), static_cast<double>(age.count()));
+    age = std::chrono::nanoseconds(static_cast<std::int64_t>(wait));
+  }
+  if (moved) moved_at_ = now;
+  still_ = moved ? std::chrono::nanoseconds(0) : still_ + slot;
+  looked_at_ = now;
+  turns_ = turns;
+  ready_ = ready;
+  oldest_.store(age.count(), std::memory_order_relaxed);
+  const bool samples_are_bad = SamplesAreBad();
+  Judge(ready != 0 && (IsLong(age) || samples_are_bad), now);
+}
+
+// In the slot that ends.
+bool OverloadDetector::SamplesAreBad() noexcept {
   std::uint64_t fibers = 0;
   std::uint64_t waited_long = 0;
   for (const WaitRecorder& waits : waits_) {
     fibers += waits.fibers_own();
     waited_long += waits.fibers_long();
   }
-  // If two workers see the end of the slot, the second one finds only its own sample, or nothing.
-  if (fibers != fibers_ && ToNs(now) >= slot_end_.load(std::memory_order_relaxed)) {
-    Judge((waited_long - long_) * kTolerated > fibers - fibers_, ToNs(now));
-    fibers_ = fibers;
-    long_ = waited_long;
-    slot_end_.store(ToNs(now + kSlot), std::memory_order_relaxed);
-  }
-  lock_.unlock();
+  const bool bad = max_ready_wait_.count() != 0 && (waited_long - long_) * kTolerated > fibers - fibers_;
+  fibers_ = fibers;
+  long_ = waited_long;
+  return bad;
 }
 
-void OverloadDetector::Judge(bool bad, std::int64_t now) noexcept {
+void OverloadDetector::Judge(bool bad, TimePoint now) noexcept {
   if (!bad) {
-    if (!IsCalm()) Calm(TimePoint(std::chrono::nanoseconds(now)));
+    bad_since_ = {};
+    if (overloaded()) {
+      overloaded_.store(false, std::memory_order_relaxed);
+      left_ = now;
+    }
     return;
   }
-  std::int64_t since = bad_since_.load(std::memory_order_relaxed);
-  if (since == kNever) bad_since_.store(since = now, std::memory_order_relaxed);
+  if (bad_since_ == TimePoint()) bad_since_ = now;
   if (overloaded()) return;
-  const std::int64_t left = left_.load(std::memory_order_relaxed);
-  const bool relapse = left != kNever && now - left < kRelapse.count();
+  const bool relapse = left_ != TimePoint() && now - left_ < kRelapse;
   // Counted from the end of the first bad slot. (After a pause that slot may be a single fiber that waited long.)
-  if (!relapse && now - since < (kInterval - kSlot).count()) return;
+  if (!relapse && now - bad_since_ < kInterval - kSlot) return;
   overloaded_.store(true, std::memory_order_relaxed);
-  times_.fetch_add(1, std::memory_order_relaxed);
-}
-
-// It may race with Judge(), which may win. Its result then holds until the next slot, the next worker that sleeps or
-// the next caller to be refused (OD1).
-void OverloadDetector::Calm(TimePoint now) noexcept {
-  bad_since_.store(kNever, std::memory_order_relaxed);
-  if (overloaded_.exchange(false, std::memory_order_relaxed)) left_.store(ToNs(now), std::memory_order_relaxed);
-}
-
-void OverloadDetector::Clear() noexcept {
-  base::SpinLockGuard guard(lock_);
-  overloaded_.store(false, std::memory_order_relaxed);
-  slot_end_.store(kNever, std::memory_order_relaxed);
-  bad_since_.store(kNever, std::memory_order_relaxed);
-  left_.store(kNever, std::memory_order_relaxed);
-  times_.store(0, std::memory_order_relaxed);
-  fibers_ = long_ = 0;
+  times_.store(times() + 1, std::memory_order_relaxed);
 }
 
 WEFT_NOINLINE WEFT_COLD void ReadyWaits::Stamp(FiberEntity* fiber, PushSampler& sampler,
@@ -70,10 +75,8 @@ void ReadyWaits::RestartWait(FiberEntity* fiber) const noexcept {
 
 WEFT_NOINLINE WEFT_COLD void ReadyWaits::Record(unsigned worker, FiberEntity* fiber) noexcept {
   const ReadyStamp stamp = std::exchange(fiber->ready_stamp, ReadyStamp());
-  const auto now = clock_.now();
-  const std::chrono::nanoseconds wait = stamp.WaitUntil(now);
+  const std::chrono::nanoseconds wait = stamp.WaitUntil(clock_.now());
   recorders_[worker].Record(wait, stamp.weight(), overload_.IsLong(wait));
-  overload_.OnSample(now);
 }
 
 WEFT_NOINLINE WEFT_COLD void ReadyWaits::RecordStolen(unsigned worker, FiberEntity* fiber) noexcept {

@@ -1,15 +1,22 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// ReadyWaits: measures how long the ready fibers of a group wait until they run, and decides whether that is too long.
+// ReadyWaits: how long the ready fibers of a group wait until they run, and whether that is too long.
 //
-// A PushSampler chooses the fibers to measure (wait_samples.h). Such a fiber carries a stamp from its push until a
-// worker takes it; the worker records the wait and tells the OverloadDetector, which decides whether new work should be
-// refused.
+// A PushSampler chooses fibers to measure (wait_samples.h). Such a fiber carries a stamp from its push until a worker
+// takes it; the worker records the wait. Fibers that do not run make no samples, so the Watchdog looks at each group
+// every kSlot, too, and the OverloadDetector decides whether new work should be refused.
+//
+// How old the oldest ready fiber is follows from two counts that the group has anyway: the turns of its workers and the
+// fibers that are ready. While no turn begins, it ages as time goes on. If `turns` began meanwhile, the oldest of these
+// `ready` waits for  time * ready / turns  (J. D. C. Little, A proof for the queuing formula L = lambda W, 1961); but
+// no longer than its age at the last look and the time since. Nothing is stamped: pushes and pops pay nothing. Turns of
+// handed-over fibers count, too, so it is a lower bound: up to kMaxHandOffs + 1 times less than the wait in the queue.
+// For that there are the samples.
 //
 // A burst makes fibers wait, too, but is over soon; in an overload no pause comes. That is the idea of CoDel (K.
-// Nichols, V. Jacobson, Controlling Queue Delay, ACM Queue, 2012). A slot of kSlot is bad if more than one in
-// kTolerated of the fibers that ran in it had waited longer than `max_ready_wait`:
+// Nichols, V. Jacobson, Controlling Queue Delay, ACM Queue, 2012). A slot of kSlot is bad if the oldest ready fiber is
+// older than `max_ready_wait`, or more than one in kTolerated of the fibers that ran in it had waited for longer:
 //
 //                 bad slots for kInterval, or one within kRelapse after the last overload
 //         calm  --------------------------------------------------------------------------->  overloaded
@@ -19,34 +26,34 @@
 // CoDel uses the shortest wait of an interval. Here fibers overtake the queue: woken ones up to kMaxHandOffs = 16 times
 // in a row (worker_queues.h), and v2 runs the newest first. Only one in 17 may come from the queue: kTolerated is 20.
 //
-// Nothing runs in the background: workers that record samples of waits end the slots. A worker going to sleep reports
-// an empty queue. A caller about to be refused checks that samples still come: refused fibers make none.
-//
 // Invariants
 //   RW1  A stamp counts once: Record() and RecordStolen() take it off the fiber.
 //   RW2  A fiber pushed again without having run keeps its stamp, since its wait began with the first push. Only
 //        RestartWait() replaces a stamp.
 //   RW3  A stolen fiber's wait says nothing of the load of the group that runs it, so the detector does not see it.
-//   OD1  Overload ends by itself: if nothing is ready, StillOverloaded() is false within kInterval of the last sample.
+//   OD1  Overload ends by itself: at the first look that finds nothing ready.
 //   OD2  overloaded() is one load of a line that is written only when the answer changes.
+//   OD3  A group whose workers are all stuck while fibers are ready is overloaded kInterval after the oldest of them
+//        has waited for `max_ready_wait`, as soon as the Watchdog looks.
 //
-// Stamp(), RestartWait(): the pushing thread. Record(), RecordStolen(): the worker. The others: any thread, unless
-// noted otherwise. All of the detector but its lock is relaxed: each variable is read alone, and a stale read costs at
-// most one slot more or less of refusals.
+// Stamp(), RestartWait(): the pushing thread. Record(), RecordStolen(): the worker. Look(): the Watchdog. The others:
+// any thread. What is atomic is relaxed: each variable is read alone, and a stale read costs at most one slot more or
+// less of refusals.
 //
 // Rejected: an exponentially weighted average of the waits (bursts outlast themselves in it); the length of the queue
-// (the wait depends on how long fibers run); refusing only the excess (needs a model of the arriving work); a periodic
-// check by the timer thread (wakes an idle process).
+// (the wait depends on how long fibers run); refusing only the excess (needs a model of the arriving work); a stamp at
+// the head of each queue (a store for each pop, and v2 has three queues a worker); slots that end with a sample (none
+// come while all workers are stuck).
 #ifndef WEFT_SCHEDULING_GROUP_WATCH_READY_WAITS_H_
 #define WEFT_SCHEDULING_GROUP_WATCH_READY_WAITS_H_
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "weft/base/thread/cpu.h"
-#include "weft/base/thread/spin_lock.h"
 #include "weft/base/time/clock.h"
 #include "weft/numa/memory/node_memory.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
@@ -71,61 +78,45 @@ class OverloadDetector {
   OverloadDetector(std::chrono::nanoseconds max_ready_wait, std::span<const WaitRecorder> waits)
       : max_ready_wait_(max_ready_wait), waits_(waits) {}
 
-  bool enabled() const noexcept { return max_ready_wait_.count() != 0; }
-  bool IsLong(std::chrono::nanoseconds wait) const noexcept { return enabled() && wait > max_ready_wait_; }
+  bool IsLong(std::chrono::nanoseconds wait) const noexcept {
+    return max_ready_wait_.count() != 0 && wait > max_ready_wait_;
+  }
 
   bool overloaded() const noexcept { return overloaded_.load(std::memory_order_relaxed); }
-
-  // After a sample was recorded, with its time.
-  void OnSample(TimePoint now) noexcept {
-    if (enabled() && ToNs(now) >= slot_end_.load(std::memory_order_relaxed)) EndSlot(now);
-  }
-
-  // A worker found nothing ready and is about to sleep.
-  void OnNothingReady(TimePoint now) noexcept {
-    if (!IsCalm()) [[unlikely]] {
-      Calm(now);
-    }
-  }
-
-  // The caller has seen overloaded(). nothing_is_ready() is called only if no samples come.
-  template <class NothingIsReady>
-  [[nodiscard]] bool StillOverloaded(TimePoint now, NothingIsReady nothing_is_ready) noexcept {
-    if (ToNs(now) < slot_end_.load(std::memory_order_relaxed) + (kInterval - kSlot).count()) return overloaded();
-    if (!nothing_is_ready()) return overloaded();  // All workers run long fibers: no time for more.
-    Calm(now);
-    return false;
-  }
-
   // How often it became overloaded.
   std::uint64_t times() const noexcept { return times_.load(std::memory_order_relaxed); }
+  // How long the oldest ready fiber has waited, at least.
+  std::chrono::nanoseconds oldest() const noexcept {
+    return std::chrono::nanoseconds(oldest_.load(std::memory_order_relaxed));
+  }
 
-  // While no worker runs.
-  void Clear() noexcept;
+  // By who calls Look(), at the last look: for how long fibers had been ready while no turn began; and how many were.
+  std::chrono::nanoseconds standstill() const noexcept { return still_; }
+  std::size_t ready() const noexcept { return ready_; }
+
+  // `turns` that the group's workers have begun so far, or taken from it; `ready` fibers wait now.
+  void Look(TimePoint now, std::uint64_t turns, std::size_t ready) noexcept;
 
  private:
-  static constexpr std::int64_t kNever = INT64_MIN;
-  static std::int64_t ToNs(TimePoint time) noexcept { return time.time_since_epoch() / std::chrono::nanoseconds(1); }
-
-  // Checks both, since Judge() and Calm() at once may leave it overloaded without a bad slot.
-  bool IsCalm() const noexcept { return bad_since_.load(std::memory_order_relaxed) == kNever && !overloaded(); }
-  void EndSlot(TimePoint now) noexcept;
-  void Judge(bool bad, std::int64_t now) noexcept;
-  void Calm(TimePoint now) noexcept;
+  void Judge(bool bad, TimePoint now) noexcept;
+  bool SamplesAreBad() noexcept;
 
   // Read at each admission.
   const std::chrono::nanoseconds max_ready_wait_;
   const std::span<const WaitRecorder> waits_;
   std::atomic<bool> overloaded_{false};
-  // Read at each sample, written at the end of each slot.
-  alignas(base::kCacheLineSize) std::atomic<std::int64_t> slot_end_{kNever};
-  std::atomic<std::int64_t> bad_since_{kNever};  // the end of the first bad slot of a row
-  std::atomic<std::int64_t> left_{kNever};       // when it was overloaded last
-  std::atomic<std::uint64_t> times_{0};
-  // Only tried: a thread that finds it held leaves the slot to the holder.
-  base::SpinLock lock_;
-  std::uint64_t fibers_ WEFT_GUARDED_BY(lock_) = 0;  // at the end of the last slot
-  std::uint64_t long_ WEFT_GUARDED_BY(lock_) = 0;
+  // Written by Look() only, all.
+  alignas(base::kCacheLineSize) std::atomic<std::uint64_t> times_{0};
+  std::atomic<std::int64_t> oldest_{0};
+  TimePoint looked_at_{};
+  TimePoint moved_at_{};   // when `turns_` had changed, or nothing had waited
+  TimePoint bad_since_{};  // the end of the first bad slot of a row; 0: it was not bad
+  TimePoint left_{};       // when it was overloaded last; 0: never
+  std::uint64_t turns_ = 0;
+  std::size_t ready_ = 0;
+  std::chrono::nanoseconds still_{0};
+  std::uint64_t fibers_ = 0;  // at the end of the last slot
+  std::uint64_t long_ = 0;
 };
 
 class ReadyWaits {
@@ -143,20 +134,9 @@ class ReadyWaits {
   void Record(unsigned worker, FiberEntity* fiber) noexcept;
   void RecordStolen(unsigned worker, FiberEntity* fiber) noexcept;
 
-  // A worker that found nothing ready is about to sleep.
-  void OnNothingReady() noexcept {
-    if (overload_.enabled()) overload_.OnNothingReady(clock_.now());
-  }
-  // nothing_is_ready() is called only if it was overloaded and no samples come. Some 2 ns while the answer is no.
-  template <class NothingIsReady>
-  bool IsOverloaded(NothingIsReady nothing_is_ready) noexcept {
-    if (!overload_.overloaded()) [[likely]] {
-      return false;
-    }
-    return overload_.StillOverloaded(clock_.now(), nothing_is_ready);
-  }
-  // How often it became overloaded.
-  std::uint64_t overloads() const noexcept { return overload_.times(); }
+  // By the Watchdog: as OverloadDetector::Look().
+  void Look(std::uint64_t turns, std::size_t ready) noexcept { overload_.Look(clock_.now(), turns, ready); }
+  const OverloadDetector& overload() const noexcept { return overload_; }
 
   const numa::NodeArray<WaitRecorder>& recorders() const noexcept { return recorders_; }
 

@@ -146,9 +146,4 @@ void WaitRecorder::AddTo(WaitHistogram* histogram) const {
   histogram->max_ = std::max(histogram->max_, max_.load(std::memory_order_relaxed));
 }
 
-void WaitRecorder::Clear() noexcept {
-  for (Counter& counter : buckets_) counter.store(0, std::memory_order_relaxed);
-  for (Counter* counter : {&fibers_own_, &fibers_long_, &samples_, &max_}) counter->store(0, std::memory_order_relaxed);
-}
-
 }  // namespace weft::scheduling_group

@@ -215,9 +215,6 @@ class alignas(base::kCacheLineSize) WaitRecorder {
   std::uint64_t fibers_own() const noexcept { return fibers_own_.load(std::memory_order_relaxed); }
   std::uint64_t fibers_long() const noexcept { return fibers_long_.load(std::memory_order_relaxed); }
 
-  // While no worker runs.
-  void Clear() noexcept;
-
  private:
   using Counter = std::atomic<std::uint64_t>;
   static void Add(Counter& counter, std::uint64_t n) noexcept {

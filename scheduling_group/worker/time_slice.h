@@ -16,7 +16,7 @@
 // The switch comes before the operation, so a fiber never yields with the lock that it has just taken. It queues behind
 // the ready fibers; if there are none, nothing happens.
 //
-// Cost while the slice is not over: a load of the thread's own flag, which slice_monitor.h raises, and a branch.
+// Cost while the slice is not over: a load of the thread's own flag, which watchdog.h raises, and a branch.
 // Rejected: counting operations and reading the clock at zero (the store costs 2 ns, a fifth of a lock and unlock:
 // BM_Uncontended); one flag for all threads (a worker that computes would send all others down the slow path).
 // YieldIfSliceIsOver(): any thread, where the caller may switch. The flag of a plain thread is never raised.
@@ -31,7 +31,7 @@
 
 namespace weft::scheduling_group {
 
-// CPU time of a slice: two to three checks of the monitor (slice_monitor.h), if these are in time. Long against a
+// CPU time of a slice: two to three checks of the Watchdog (watchdog.h), if these are in time. Long against a
 // switch and the cold caches after it (some microseconds), short against what a user notices.
 inline constexpr std::chrono::milliseconds kTimeSlice{30};
 

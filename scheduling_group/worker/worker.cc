@@ -40,7 +40,7 @@ Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
     : counters_(&owner->worker_slot(index_in_group).counters),
       stacks_(&owner->stacks()),
       stacks_until_record_(owner->group_stacks().record_every()),
-      slice_(counters_, &current, owner->id(), owner->name(), index_in_group) {
+      slice_(counters_, &current, owner, index_in_group) {
   KeepGdbLayout();
   group = owner;
   index = index_in_group;
@@ -234,7 +234,7 @@ void Worker::IdleSide::NapInSearch() {
 
 Errand<SchedulingGroup> Worker::IdleSide::Sleep() {
   group().CallIdleHook();
-  const SliceMonitor::MonitoredWorker::Asleep asleep(&worker_.slice_);
+  const Watchdog::WatchedWorker::Asleep asleep(&worker_.slice_);
   if (group().HasFibersWithoutStack()) {
     SleepUntilRetry();
   } else if (Reactor* poller = group().reactor(); poller != nullptr && poller->TryEnter()) {
@@ -422,7 +422,7 @@ void Worker::FiberMain(context::ThreadState* here) {
     FiberEntity* next = worker->group->PopFor(worker->index);
     if (next != nullptr && !next->has_stack() && !next->wants_own_stack() && !self->has_custom_stack()) {
       worker->TakeOverStack(self, next);
-      worker->counters().CountFinished();  // Before: LS1 in slice_monitor.h.
+      worker->counters().CountFinished();  // Before: LS1 in slice_limits.h.
       worker->current = next;
       worker->Retire(self);
       self = next;
@@ -431,7 +431,7 @@ void Worker::FiberMain(context::ThreadState* here) {
     if (next != nullptr && !worker->PrepareToEnter(next)) next = worker->FindFiber();
     worker->left_ = self;
     worker->switch_reason_ = SwitchReason::kEnded;
-    WorkerCounters::Add(worker->counters().switches);  // Before: LS1 in slice_monitor.h.
+    WorkerCounters::Add(worker->counters().switches);  // Before: LS1 in slice_limits.h.
     worker->current = next;
     context::LeaveContext(&self->context, next != nullptr ? &next->context : &worker->loop_, worker);
   }

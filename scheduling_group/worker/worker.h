@@ -43,7 +43,7 @@
 #include "weft/scheduling_group/policy/policy_loop.h"
 #include "weft/scheduling_group/queue/global_queue.h"
 #include "weft/scheduling_group/queue/worker_queues.h"
-#include "weft/scheduling_group/watch/slice_monitor.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft::scheduling_group {
@@ -158,8 +158,8 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
   bool elsewhere_ = false;        // SleepElsewhere() said true
   Worker* outer_ = nullptr;       // what the thread was in BeginLoop(); nullptr: a plain thread
 
-  SliceMonitor::MonitoredWorker slice_;                               // Last: the monitor reads it.
-  std::optional<SliceMonitor::MonitoredWorker::Asleep> loop_is_out_;  // of a loop group
+  Watchdog::WatchedWorker slice_;                               // Last: the Watchdog reads it.
+  std::optional<Watchdog::WatchedWorker::Asleep> loop_is_out_;  // of a loop group
 };
 
 class Worker::LoopCallsQueue {
@@ -225,7 +225,7 @@ WEFT_ALWAYS_INLINE void Worker::SwitchTo(FiberEntity* self, SwitchReason how, Fi
   WEFT_DCHECK(!must_not_switch, "a switch while another one ends (W2)");
   left_ = self;
   switch_reason_ = how;
-  WorkerCounters::Add(counters().switches);  // Before: LS1 in slice_monitor.h.
+  WorkerCounters::Add(counters().switches);  // Before: LS1 in slice_limits.h.
   current = next;
   context::ThreadState* here = context::SwitchContext(self != nullptr ? &self->context : &loop_,
                                                       next != nullptr ? &next->context : &loop_, this);

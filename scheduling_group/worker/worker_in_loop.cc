@@ -117,7 +117,7 @@ bool Worker::AnnounceSleep() {
 void Worker::SleepUntil(std::chrono::steady_clock::time_point until) {
   SchedulingGroup::WorkerSlot& slot = group->worker_slot(index);
   {
-    const SliceMonitor::MonitoredWorker::Asleep asleep(&slice_);
+    const Watchdog::WatchedWorker::Asleep asleep(&slice_);
     if (base::HasTestTime()) {
       (void)base::ParkInTestTime(&slot.parker, until, base::Waits::kRunner);
     } else if (until == std::chrono::steady_clock::time_point::max()) {

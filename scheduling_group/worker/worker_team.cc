@@ -16,7 +16,7 @@
 #include "weft/context/stack/overflow_handler.h"
 #include "weft/numa/machine/cpu_list.h"
 #include "weft/numa/memory/affinity.h"
-#include "weft/scheduling_group/watch/slice_monitor.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/scheduling_group/worker/worker.h"
 
 namespace weft::scheduling_group {
@@ -27,8 +27,8 @@ bool WorkerTeam::Start() {
   const SchedulingGroup::Options& options = group_->options();
   threads_.reserve(group_->size());
   ended_ = std::make_unique<base::Parker[]>(group_->size());
-  monitored_ = SliceMonitor::Get().AddTeam();
-  if (!monitored_) {
+  watched_ = Watchdog::Get().AddTeam();
+  if (!watched_) {
     group_->Stop();
     return false;
   }
@@ -83,7 +83,7 @@ std::vector<LeftWorker> WorkerTeam::Join(Deadline deadline) {
     }
   }
   threads_.clear();
-  if (std::exchange(monitored_, false)) SliceMonitor::Get().RemoveTeam();
+  if (std::exchange(watched_, false)) Watchdog::Get().RemoveTeam();
   return all_left;
 }
 

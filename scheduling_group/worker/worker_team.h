@@ -5,7 +5,7 @@
 //
 // Invariants
 //   WT1  After Start() each worker of the group has a thread, or, if the system refuses one, none has.
-//   WT2  While the threads run, the slice monitor (slice_monitor.h) runs too.
+//   WT2  While the threads run, the Watchdog runs too.
 // One thread, which may not be a worker of the group, calls all of it.
 #ifndef WEFT_SCHEDULING_GROUP_WORKER_WORKER_TEAM_H_
 #define WEFT_SCHEDULING_GROUP_WORKER_WORKER_TEAM_H_
@@ -39,7 +39,7 @@ class WorkerTeam {
   void RunWorker(unsigned index, const std::vector<int>& cpus);  // the body of a thread
 
   SchedulingGroup* const group_;
-  bool monitored_ = false;  // by SliceMonitor
+  bool watched_ = false;  // by Watchdog
   std::vector<std::thread> threads_;
   std::unique_ptr<base::Parker[]> ended_;  // by worker: its thread is about to end
 };

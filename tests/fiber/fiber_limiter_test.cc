@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -218,6 +219,41 @@ TEST_P(FiberLimiterTest, WhatAsksIsRefusedWhileReadyFibersWaitTooLong) {
   burners.Stop();
   // FL1: nobody else asked meanwhile, so no fiber ends it.
   Until([] { return TryAdmit() == Admission::kAdmitted; });
+}
+
+// Nobody makes a sample.
+TEST_P(FiberLimiterTest, WhatAsksIsRefusedWhileAllWorkersAreStuck) {
+  const RuntimeOf runtime(WithLimits(1ms, 0));
+  const auto shape = GetParam();
+  std::latch stuck(shape.groups * shape.workers);
+  std::latch enough(1);
+  std::atomic<int> ran{0};
+  for (int g = 0; g < shape.groups; ++g) {
+    const Fiber::Attributes here{.scheduling_group = static_cast<std::size_t>(g), .scheduling_group_local = true};
+    for (int i = 0; i < shape.workers; ++i) {
+      ASSERT_TRUE(StartFiberDetached(here, [&] {
+        stuck.count_down();
+        enough.wait();  // In the kernel.
+      }));
+    }
+  }
+  stuck.wait();
+  for (int g = 0; g < shape.groups; ++g) {
+    for (int i = 0; i < 130; ++i) {
+      ASSERT_TRUE(StartFiberDetached({.scheduling_group = static_cast<std::size_t>(g), .scheduling_group_local = true},
+                                     [&] { ++ran; }));
+    }
+  }
+  Until([] { return IsOverloaded(); });
+  EXPECT_EQ(TryAdmit(), Admission::kReadyWait);
+  for (int i = 0; i < 30; ++i) EXPECT_FALSE(StartFiberDetached(kUnlessOverloaded, [] {}));
+  for (const auto& group : GetSchedulingCounts()) {
+    EXPECT_GT(group.oldest_ready, 1ms);
+    EXPECT_EQ(group.ready, 130u);
+  }
+  enough.count_down();
+  Until([] { return TryAdmit() == Admission::kAdmitted; });  // FL1
+  Until([&] { return ran == 130 * shape.groups; });
 }
 
 TEST(FiberLimiter, AnOverloadedGroupDoesNotCloseTheOther) {

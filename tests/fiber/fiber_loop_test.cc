@@ -24,7 +24,7 @@
 #include "weft/fiber/fiber_local.h"
 #include "weft/fiber/future.h"
 #include "weft/fiber/runtime.h"
-#include "weft/scheduling_group/watch/slice_monitor.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_barrier.h"
 #include "weft/sync/fiber_channel.h"
@@ -1100,7 +1100,7 @@ TEST(FiberLoop, ALoopRunsInTheMainContextOfAnother) {
 }
 
 // Both sleep, though one has begun to run.
-TEST(FiberLoop, ALoopThatStandsStillAroundOneThatWaitsIsNotMonitored) {
+TEST(FiberLoop, ALoopThatStandsStillAroundOneThatWaitsIsNotWatched) {
   FiberLoop outer(Unlimited());
   FiberLoop inner(Unlimited());
   FiberEvent off;
@@ -1108,10 +1108,10 @@ TEST(FiberLoop, ALoopThatStandsStillAroundOneThatWaitsIsNotMonitored) {
   std::thread observer;
   inner.AddTask([&] {
     observer = std::thread([&] {
-      auto& monitor = scheduling_group::SliceMonitor::Get();
+      auto& watchdog = scheduling_group::Watchdog::Get();
       const Deadline patience(testing::kSoon);
-      while (!(went_off = monitor.off()) && !patience.expired()) {
-        std::this_thread::sleep_for(scheduling_group::SliceMonitor::kCheckEvery);  // Of quiet is the test.
+      while (!(went_off = watchdog.off()) && !patience.expired()) {
+        std::this_thread::sleep_for(scheduling_group::Watchdog::kCheckEvery);  // Of quiet is the test.
       }
       off.Set();
     });

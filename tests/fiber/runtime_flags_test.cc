@@ -63,6 +63,7 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   Set("fiber_terminate_timeout_ms", "9");
   Set("fiber_limit_ready_wait_ms", "10");
   Set("fiber_limit_fibers", "11");
+  Set("fiber_stall_warning_ms", "12");
   Set("fiber_slice_warning_ms", "13");
   Set("fiber_slice_error_ms", "14");
   Set("fiber_dump_signal", "USR2");
@@ -91,6 +92,7 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   EXPECT_EQ(options.terminate_timeout, 9ms);
   EXPECT_EQ(options.limit_ready_wait, 10ms);
   EXPECT_EQ(options.limit_fibers, 11);
+  EXPECT_EQ(options.stall_warning, 12ms);
   EXPECT_EQ(options.slice_warning, 13ms);
   EXPECT_EQ(options.slice_error, 14ms);
   EXPECT_EQ(options.dump_signal, "USR2");

@@ -114,6 +114,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "--fiber_limit_ready_wait_ms=-1", "in 0..60000 (0: off)"},
         BadValue{"LimitReadyWaitHuge", [](RuntimeOptions& o) { o.limit_ready_wait = 61s; },
                  "--fiber_limit_ready_wait_ms=61000", "in 0..60000"},
+        BadValue{"StallWarningNegative", [](RuntimeOptions& o) { o.stall_warning = -1ms; },
+                 "--fiber_stall_warning_ms=-1", "in 0..86400000 (0: off)"},
         BadValue{"SliceWarningNegative", [](RuntimeOptions& o) { o.slice_warning = -1ms; },
                  "--fiber_slice_warning_ms=-1", "in 0..86400000 (0: off)"},
         BadValue{"SliceErrorHuge", [](RuntimeOptions& o) { o.slice_error = 25h; }, "--fiber_slice_error_ms=90000000",

@@ -16,7 +16,7 @@
 #include "weft/base/report/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
-#include "weft/scheduling_group/watch/slice_monitor.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 
 namespace weft::fiber {
@@ -114,8 +114,8 @@ TEST_P(SliceLimitsTest, TheErrorComesOnceForEachSliceAndCallsTheHook) {
   Fiber({.name = "stone"}, [&] {
     id = GetFiberId();
     ComputeUntil([&] { return calls == 1; });
-    const auto checks = scheduling_group::SliceMonitor::Get().checks();
-    ComputeUntil([&] { return scheduling_group::SliceMonitor::Get().checks() >= checks + 5; });
+    const auto checks = scheduling_group::Watchdog::Get().checks();
+    ComputeUntil([&] { return scheduling_group::Watchdog::Get().checks() >= checks + 5; });
     EXPECT_EQ(calls, 1);
     FiberYield();  // Nobody else is ready, but this is another slice.
     ComputeUntil([&] { return calls == 2; });
@@ -156,8 +156,8 @@ TEST_F(SliceLimitsTest, AFiberThatYieldsIsNotNamed) {
   for (int attempt = 0; attempt < 5; ++attempt) {
     const std::size_t before = Lines().size();
     Fiber([&] {
-      const auto checks = scheduling_group::SliceMonitor::Get().checks();
-      while (scheduling_group::SliceMonitor::Get().checks() < checks + 60) FiberYield();
+      const auto checks = scheduling_group::Watchdog::Get().checks();
+      while (scheduling_group::Watchdog::Get().checks() < checks + 60) FiberYield();
     }).Join();
     named = Lines().size() - before;
     if (named == 0) break;
@@ -165,7 +165,7 @@ TEST_F(SliceLimitsTest, AFiberThatYieldsIsNotNamed) {
   EXPECT_EQ(named, 0U);
 }
 
-// Names are freed by workers while the monitor reads them.
+// Names are freed by workers while the Watchdog reads them.
 TEST_P(SliceLimitsTest, FibersThatEndMeanwhileAreNamedOrNot) {
   const RuntimeOf runtime(WithLimits(GetParam(), 1ms, 1ms));
   std::atomic<int> calls{0};
@@ -201,8 +201,8 @@ TEST_F(SliceLimitsTest, TheNextRuntimeHasItsOwnLimits) {
   { const RuntimeOf runtime(WithLimits(Shape{1, 1}, 1ms, 1ms)); }
   const RuntimeOf runtime(OptionsOf(Shape{1, 1}));
   Fiber([&] {
-    const auto checks = scheduling_group::SliceMonitor::Get().checks();
-    ComputeUntil([&] { return scheduling_group::SliceMonitor::Get().checks() >= checks + 6; });
+    const auto checks = scheduling_group::Watchdog::Get().checks();
+    ComputeUntil([&] { return scheduling_group::Watchdog::Get().checks() >= checks + 6; });
   }).Join();
   EXPECT_EQ(Lines().size(), 0U);
 }

@@ -19,7 +19,7 @@
 #include "weft/context/stack/overflow_handler.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
-#include "weft/scheduling_group/watch/slice_monitor.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/fiber/unprobed_frame.h"
@@ -119,8 +119,8 @@ TEST_F(StackOverflowDeathTest, IsNamedThoughGlogsHandlerWasInstalledAfterTheStar
   EXPECT_EXIT(
       {
         StartRuntime(OptionsOf({1, 1}));
-        // The monitor has checked, and leaves the next tenth of a second to the workers.
-        while (scheduling_group::SliceMonitor::Get().checks() < 2) std::this_thread::yield();
+        // The Watchdog has checked, and leaves the next tenth of a second to the workers.
+        while (scheduling_group::Watchdog::Get().checks() < 2) std::this_thread::yield();
         google::InstallFailureSignalHandler();
         AmongOthers({.name = "culprit"}, [] { static_cast<void>(WriteAt<300'000>(0)); });
         _exit(0);
@@ -129,17 +129,17 @@ TEST_F(StackOverflowDeathTest, IsNamedThoughGlogsHandlerWasInstalledAfterTheStar
       "weft: stack overflow in fiber culprit[^~]*SIGSEGV");
 }
 
-// Without the monitor, which checks, too, as soon as a worker is up. Several times in a row: a worker checks at its
+// Without the Watchdog, which checks, too, as soon as a worker is up. Several times in a row: a worker checks at its
 // 1st, 2nd, 4th, ... fiber anyway, and housekeeping now and then.
 TEST_F(StackOverflowDeathTest, IsNamedThoughGlogsHandlerWasInstalledWhileAllWorkersSlept) {
   EXPECT_EXIT(
       {
         StartRuntime(OptionsOf({1, 1}));
-        auto& monitor = scheduling_group::SliceMonitor::Get();
+        auto& watchdog = scheduling_group::Watchdog::Get();
         Fiber([] {}).Join();
         for (int i = 0; i < 3; ++i) {
-          while (!monitor.off()) std::this_thread::sleep_for(scheduling_group::SliceMonitor::kCheckEvery);
-          monitor.RemoveTeam();
+          while (!watchdog.off()) std::this_thread::sleep_for(scheduling_group::Watchdog::kCheckEvery);
+          watchdog.RemoveTeam();
           google::InstallFailureSignalHandler();
           struct sigaction glogs = {};
           sigaction(SIGSEGV, nullptr, &glogs);
@@ -151,7 +151,7 @@ TEST_F(StackOverflowDeathTest, IsNamedThoughGlogsHandlerWasInstalledWhileAllWork
             sigaction(SIGSEGV, nullptr, &now);
             if (now.sa_sigaction == glogs.sa_sigaction) _exit(0);
           }).Join();
-          if (!monitor.AddTeam()) _exit(0);
+          if (!watchdog.AddTeam()) _exit(0);
         }
         _exit(0);
       },

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <thread>
 
-#include "weft/io/reactor/poller_lease.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/tests/io/io_fixture.h"
 
 namespace weft::io {
@@ -16,14 +16,16 @@ namespace {
 
 using namespace std::chrono_literals;
 using Steady = std::chrono::steady_clock;
+using scheduling_group::Watchdog;
+using scheduling_group::WatchTimers;
 
-class Counter final : public PollWatchdog::Client {
+class Counter final : public WatchTimers::Client {
  public:
-  void OnWatchdog() override {
+  void OnTimer() override {
     last.store(Steady::now(), std::memory_order_relaxed);
     if (again > 0) {
       --again;
-      PollWatchdog::Start(watchdog, 100us);
+      WatchTimers::Start(watchdog, 100us);
     }
     count.fetch_add(1, std::memory_order_release);
   }
@@ -34,50 +36,56 @@ class Counter final : public PollWatchdog::Client {
   std::atomic<int> count{0};
 };
 
-TEST(PollWatchdog, FiresOnceForEachStartAndNotEarly) {
+class PollWatchdog : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(Watchdog::Get().AddTeam()); }
+  void TearDown() override { Watchdog::Get().RemoveTeam(); }
+};
+
+TEST_F(PollWatchdog, FiresOnceForEachStartAndNotEarly) {
   Counter counter;
   std::error_code error;
-  ASSERT_TRUE(PollWatchdog::Add(&counter, &counter.watchdog, &error)) << error.message();
+  ASSERT_TRUE(Watchdog::Get().AddTimer(&counter, &counter.watchdog, &error)) << error.message();
   for (int i = 0; i < 20; ++i) {
     const auto begin = Steady::now();
-    PollWatchdog::Start(counter.watchdog, 200us);
+    WatchTimers::Start(counter.watchdog, 200us);
     ASSERT_TRUE(Reaches([&] { return counter.count.load(std::memory_order_acquire) == i + 1; }));
     EXPECT_GE(counter.last.load(std::memory_order_relaxed) - begin, 200us);
   }
-  PollWatchdog::Remove(counter.watchdog);
+  Watchdog::Get().timers().Remove(counter.watchdog);
 }
 
-TEST(PollWatchdog, MayBeStartedWhileItFires) {
+TEST_F(PollWatchdog, MayBeStartedWhileItFires) {
   Counter counter;
   std::error_code error;
   counter.again = 10;
-  ASSERT_TRUE(PollWatchdog::Add(&counter, &counter.watchdog, &error)) << error.message();
-  PollWatchdog::Start(counter.watchdog, 100us);
+  ASSERT_TRUE(Watchdog::Get().AddTimer(&counter, &counter.watchdog, &error)) << error.message();
+  WatchTimers::Start(counter.watchdog, 100us);
   EXPECT_TRUE(Reaches([&] { return counter.count.load(std::memory_order_acquire) == 11; }));
-  PollWatchdog::Remove(counter.watchdog);
+  Watchdog::Get().timers().Remove(counter.watchdog);
 }
 
-TEST(PollWatchdog, AFurtherStartChangesTheTime) {
+TEST_F(PollWatchdog, AFurtherStartChangesTheTime) {
   Counter counter;
   std::error_code error;
-  ASSERT_TRUE(PollWatchdog::Add(&counter, &counter.watchdog, &error)) << error.message();
-  PollWatchdog::Start(counter.watchdog, 1h);
-  PollWatchdog::Start(counter.watchdog, 1ms);
+  ASSERT_TRUE(Watchdog::Get().AddTimer(&counter, &counter.watchdog, &error)) << error.message();
+  WatchTimers::Start(counter.watchdog, 1h);
+  WatchTimers::Start(counter.watchdog, 1ms);
   EXPECT_TRUE(Reaches([&] { return counter.count.load(std::memory_order_acquire) == 1; }));
-  PollWatchdog::Remove(counter.watchdog);
+  Watchdog::Get().timers().Remove(counter.watchdog);
 }
 
-// OnWatchdog() does not run, and will not, when Remove() has returned.
-TEST(PollWatchdog, NothingFiresAfterRemove) {
+// OnTimer() does not run, and will not, when Remove() has returned.
+TEST_F(PollWatchdog, NothingFiresAfterRemove) {
   const std::set<int> open = OpenDescriptors();
   for (int i = 0; i < 500; ++i) {
     auto counter = std::make_unique<Counter>();
     std::error_code error;
     counter->again = 5;
-    ASSERT_TRUE(PollWatchdog::Add(counter.get(), &counter->watchdog, &error)) << error.message();
-    PollWatchdog::Start(counter->watchdog, std::chrono::microseconds(1 + i % 50));
+    ASSERT_TRUE(Watchdog::Get().AddTimer(counter.get(), &counter->watchdog, &error)) << error.message();
+    WatchTimers::Start(counter->watchdog, std::chrono::microseconds(1 + i % 50));
     if (i % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(i % 100));
-    PollWatchdog::Remove(counter->watchdog);
+    Watchdog::Get().timers().Remove(counter->watchdog);
     counter.reset();  // AddressSanitizer would see a late one.
   }
   EXPECT_EQ(OpenDescriptors(), open);

@@ -10,8 +10,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <thread>
-#include <vector>
+#include <cstdint>
 
 #include "scheduling_group/policy_fixture.h"
 #include "testing/manual_clock.h"
@@ -33,15 +32,14 @@ class ReadyWaitsTest : public PolicyFixture {
     waits_.recorders()[worker].AddTo(&histogram);
     return histogram;
   }
-  bool IsOverloaded(bool nothing_is_ready = false) {
-    return waits_.IsOverloaded([=] { return nothing_is_ready; });
-  }
+  bool IsOverloaded() const { return waits_.overload().overloaded(); }
   // A fiber a millisecond, for so long, each of which has waited for `wait`.
   void RunFibers(std::chrono::milliseconds time, std::chrono::nanoseconds wait, bool stolen = false) {
     FiberEntity* fiber = New();
     for (auto end = clock_.now() + time; clock_.now() < end; clock_.Advance(1ms)) {
       fiber->ready_stamp = {clock_.now() - wait, 0};
       stolen ? waits_.RecordStolen(0, fiber) : waits_.Record(0, fiber);
+      waits_.Look(++turns_, 1);
     }
   }
 
@@ -49,6 +47,7 @@ class ReadyWaitsTest : public PolicyFixture {
   ReadyWaits waits_{2, -1, 5ms, clock_};
   PushSampler sampler_;
   PushCountdown countdown_;
+  std::uint64_t turns_ = 0;
 };
 
 // RW1
@@ -102,17 +101,9 @@ TEST_F(ReadyWaitsTest, LongWaitsOverloadTheGroupUntilNothingIsReady) {
   EXPECT_FALSE(IsOverloaded()) << "a burst";
   RunFibers(200ms, 6ms);
   EXPECT_TRUE(IsOverloaded());
-  EXPECT_EQ(waits_.overloads(), 1u);
-  waits_.OnNothingReady();
+  EXPECT_EQ(waits_.overload().times(), 1u);
+  waits_.Look(turns_, 0);
   EXPECT_FALSE(IsOverloaded());
-}
-
-TEST_F(ReadyWaitsTest, WithoutSamplesTheGroupIsAskedWhetherSomethingIsReady) {
-  RunFibers(250ms, 6ms);
-  ASSERT_TRUE(IsOverloaded(/*nothing_is_ready=*/true)) << "samples still come";
-  clock_.Advance(1s);
-  EXPECT_TRUE(IsOverloaded(/*nothing_is_ready=*/false));
-  EXPECT_FALSE(IsOverloaded(/*nothing_is_ready=*/true));
 }
 
 // RW3
@@ -129,16 +120,15 @@ constexpr auto kLimit = 10ms;
 constexpr auto kShort = 1ms;
 constexpr auto kLong = 11ms;
 
-bool NothingIsReady() { return true; }
-bool FibersAreReady() { return false; }
-
 class OverloadDetectorTest : public ::testing::Test {
  protected:
   // A fiber that waited so long runs now.
   void Sample(nanoseconds wait, std::uint64_t fibers = 1, std::size_t worker = 0) {
     waits_[worker].Record(wait, fibers, detector_.IsLong(wait));
-    detector_.OnSample(clock_.now());
+    turns_ += fibers;
+    Look(1);
   }
+  void Look(std::size_t ready) { detector_.Look(clock_.now(), turns_, ready); }
   // For that time fibers run that have waited so long, one each millisecond.
   void Run(nanoseconds duration, nanoseconds wait) {
     for (const auto end = clock_.now() + duration; clock_.now() < end;) {
@@ -149,6 +139,7 @@ class OverloadDetectorTest : public ::testing::Test {
 
   ManualClock clock_;
   std::array<WaitRecorder, 2> waits_;
+  std::uint64_t turns_ = 0;
   OverloadDetector detector_{kLimit, waits_};
 };
 
@@ -238,29 +229,81 @@ TEST_F(OverloadDetectorTest, FibersThatRunForLongerThanASlotAreJudgedToo) {
   EXPECT_TRUE(detector_.overloaded());
 }
 
-// OD1: what was refused makes no samples.
-TEST_F(OverloadDetectorTest, ItEndsWithoutSamples) {
-  Run(200ms, kLong);
-  ASSERT_TRUE(detector_.overloaded());
-  EXPECT_TRUE(detector_.StillOverloaded(clock_.now(), NothingIsReady)) << "samples came just now";
-  clock_.Advance(OverloadDetector::kInterval);
-  EXPECT_TRUE(detector_.StillOverloaded(clock_.now(), FibersAreReady)) << "every worker is busy, for long";
-  EXPECT_FALSE(detector_.StillOverloaded(clock_.now(), NothingIsReady));
-  EXPECT_FALSE(detector_.overloaded());
-}
-
+// OD1, at once, though no time has passed since the last look.
 TEST_F(OverloadDetectorTest, ItEndsWhenNothingIsReady) {
   Run(200ms, kLong);
-  detector_.OnNothingReady(clock_.now());
+  ASSERT_TRUE(detector_.overloaded());
+  Look(0);
   EXPECT_FALSE(detector_.overloaded());
+  EXPECT_EQ(detector_.oldest(), 0ns);
 }
 
 TEST_F(OverloadDetectorTest, APauseInABurstBeginsANewOne) {
   for (int i = 0; i < 20; ++i) {
     Run(60ms, kLong);
-    detector_.OnNothingReady(clock_.now());
+    Look(0);
     ASSERT_FALSE(detector_.overloaded()) << i;
   }
+}
+
+// OD3. Nobody runs, so there is no sample.
+TEST_F(OverloadDetectorTest, AGroupWhoseWorkersAreAllStuckIsOverloaded) {
+  Run(1s, kShort);
+  const auto begin = clock_.now();
+  while (!detector_.overloaded()) {
+    ASSERT_LT(clock_.now() - begin, kLimit + OverloadDetector::kInterval + 2 * OverloadDetector::kSlot);
+    clock_.Advance(10ms);
+    Look(130);
+  }
+  EXPECT_GE(clock_.now() - begin, kLimit + OverloadDetector::kInterval - OverloadDetector::kSlot);
+  clock_.Advance(10s);
+  Look(130);
+  const nanoseconds oldest = detector_.oldest();
+  for (int i = 0; i < 100; ++i) {
+    clock_.Advance(20ms);
+    Look(130);
+  }
+  EXPECT_EQ(detector_.oldest(), oldest + 2s);
+  for (int i = 0; i < 2; ++i) {  // They run. In the first slot the others seem to go on slowly.
+    turns_ += 130;
+    clock_.Advance(20ms);
+    Look(1);
+  }
+  EXPECT_LE(detector_.oldest(), 1ms);
+  EXPECT_FALSE(detector_.overloaded());
+}
+
+// Whose fibers run for longer than a slot, and of whose burst few are samples.
+TEST_F(OverloadDetectorTest, AQueueThatHardlyMovesIsOverload) {
+  for (int ready = 1000; ready > 900 && !detector_.overloaded(); --ready) {
+    ++turns_;
+    for (int i = 0; i < 15; ++i) {
+      clock_.Advance(10ms);
+      Look(static_cast<std::size_t>(ready));
+    }
+  }
+  EXPECT_TRUE(detector_.overloaded());
+}
+
+TEST_F(OverloadDetectorTest, AQueueThatMovesFastIsNone) {
+  for (int i = 0; i < 100; ++i) {
+    clock_.Advance(20ms);
+    turns_ += 10'000;
+    Look(3'000);  // 6 ms
+    EXPECT_LE(detector_.oldest(), 6ms);
+    ASSERT_FALSE(detector_.overloaded());
+  }
+}
+
+TEST_F(OverloadDetectorTest, WhatHasJustComeIsNotOld) {
+  for (int i = 0; i < 100; ++i) {
+    clock_.Advance(20ms);
+    Look(0);
+    clock_.Advance(80ms);
+    Look(1000);
+    EXPECT_EQ(detector_.oldest(), 0ns);
+  }
+  EXPECT_EQ(detector_.times(), 0u);
 }
 
 TEST_F(OverloadDetectorTest, IsOffWithoutALimit) {
@@ -268,53 +311,10 @@ TEST_F(OverloadDetectorTest, IsOffWithoutALimit) {
   EXPECT_FALSE(off.IsLong(24h));
   for (int i = 0; i < 1000; ++i) {
     waits_[0].Record(1s, 1, /*long_wait=*/true);
-    off.OnSample(clock_.Advance(1ms));
+    off.Look(clock_.Advance(20ms), 0, 1);
   }
   EXPECT_FALSE(off.overloaded());
-}
-
-TEST_F(OverloadDetectorTest, IsAsNewWhenCleared) {
-  Run(200ms, kLong);
-  for (WaitRecorder& worker : waits_) worker.Clear();
-  detector_.Clear();
-  EXPECT_FALSE(detector_.overloaded());
-  EXPECT_EQ(detector_.times(), 0u);
-  Run(70ms, kLong);
-  EXPECT_FALSE(detector_.overloaded()) << "no relapse";
-  Run(70ms, kLong);
-  EXPECT_TRUE(detector_.overloaded());
-}
-
-// Workers end slots, others sleep and ask, at the same time: whatever is left of it, it ends (OD1).
-TEST(OverloadDetector, EndsWhoeverCameLast) {
-  std::array<WaitRecorder, 2> waits;
-  OverloadDetector detector(kLimit, waits);
-  ManualClock clock;
-  for (int round = 0; round < 200; ++round) {
-    std::vector<std::thread> threads;
-    for (std::size_t w = 0; w < waits.size(); ++w) {
-      threads.emplace_back([&, w] {
-        for (int i = 0; i < 100; ++i) {
-          const auto now = clock.Advance(2ms);
-          waits[w].Record(kLong, 1, /*long_wait=*/true);
-          detector.OnSample(now);
-        }
-      });
-    }
-    threads.emplace_back([&] {
-      for (int i = 0; i < 100; ++i) detector.OnNothingReady(clock.now());
-    });
-    for (std::thread& thread : threads) thread.join();
-    clock.Advance(OverloadDetector::kInterval);
-    ASSERT_FALSE(detector.overloaded() && detector.StillOverloaded(clock.now(), NothingIsReady));
-    // And by samples.
-    for (int i = 0; i < 3; ++i) {
-      for (int s = 0; s < 1000; ++s) waits[0].Record(kShort, 1, /*long_wait=*/false);
-      detector.OnSample(clock.Advance(OverloadDetector::kSlot));
-    }
-    ASSERT_FALSE(detector.overloaded());
-  }
-  EXPECT_GT(detector.times(), 0u);
+  EXPECT_GT(off.oldest(), 10s) << "a metric";
 }
 
 }  // namespace

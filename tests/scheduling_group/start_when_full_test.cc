@@ -39,6 +39,7 @@ class Group {
     return capacity_comes;
   }
   void RestartWait(FiberEntity*) { did.emplace_back("restart wait"); }
+  void CountRefusedStart() { did.emplace_back("refused"); }
 
   const WorkerBase* its_worker = nullptr;
   bool capacity_comes = true;
@@ -118,14 +119,14 @@ TEST_F(StartWhenFullTest, AThreadWaitsForCapacityThenPushesAndNotifies) {
 TEST_F(StartWhenFullTest, AThreadForWhichNoCapacityComesIsRefused) {
   group_.capacity_comes = false;
   EXPECT_FALSE(Start());
-  EXPECT_EQ(group_.did, (Did{"wait"}));
+  EXPECT_EQ(group_.did, (Did{"wait", "refused"}));
 }
 
 // Others were faster, each time.
 TEST_F(StartWhenFullTest, AThreadThatFindsTheQueueFullAgainIsRefusedAtItsDeadline) {
   group_.pushes_until_room = 2;
   EXPECT_FALSE(Start());
-  EXPECT_EQ(group_.did, (Did{"wait", "restart wait", "push by -1"}));
+  EXPECT_EQ(group_.did, (Did{"wait", "restart wait", "push by -1", "refused"}));
   group_.did.clear();
   group_.options_.start_timeout = 1h;
   group_.pushes_until_room = 2;
@@ -145,17 +146,17 @@ TEST_F(StartWhenFullTest, AFiberOfAnotherGroupIsRefusedAtItsDeadline) {
   BecomeWorker(/*of_this_group=*/false);
   group_.pushes_until_room = 2;
   EXPECT_FALSE(Start());
-  EXPECT_EQ(group_.did, (Did{"yield", "restart wait", "push by -1"}));
+  EXPECT_EQ(group_.did, (Did{"yield", "restart wait", "push by -1", "refused"}));
 }
 
 TEST_F(StartWhenFullTest, OfABatchAThreadWaitsForCapacity) {
   EXPECT_TRUE(WaitForBatch());
   group_.capacity_comes = false;
   EXPECT_FALSE(WaitForBatch());
-  EXPECT_EQ(group_.did, (Did{"wait", "wait"}));
+  EXPECT_EQ(group_.did, (Did{"wait", "wait", "refused"}));
   SetThreadMayWait(false);
   EXPECT_TRUE(WaitForBatch());
-  EXPECT_EQ(group_.did.size(), 2u);
+  EXPECT_EQ(group_.did.size(), 3u);
 }
 
 // SF2

@@ -18,7 +18,7 @@
 
 #include "weft/base/deadline.h"
 #include "weft/base/thread/cpu.h"
-#include "weft/scheduling_group/watch/slice_monitor.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 
 #include "testing/worker_group.h"
@@ -86,7 +86,7 @@ int Threads() {
 TEST(WorkerTeam, WhereTheSystemRefusesAThreadNoneIsLeft) {
   constexpr unsigned kWorkers = 4;
   const int before = Threads();
-  for (int refused = 1; refused <= 1 + static_cast<int>(kWorkers); ++refused) {  // The monitor's is the first.
+  for (int refused = 1; refused <= 1 + static_cast<int>(kWorkers); ++refused) {  // The Watchdog's is the first.
     SchedulingGroup group({.workers = kWorkers});
     WorkerTeam team(&group);
     threads_left = refused;

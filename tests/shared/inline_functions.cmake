@@ -11,7 +11,7 @@ if(count LESS 50)
 endif()
 list(REMOVE_ITEM called ${shown})
 # Of internal headers, called by no inline function of a public one.
-list(FILTER called EXCLUDE REGEX "SliceLimits|SliceMonitor|16SetThreadMayWait|15ThisThreadErrno")
+list(FILTER called EXCLUDE REGEX "SliceLimits|Watchdog|16SetThreadMayWait|15ThisThreadErrno")
 if(called)
   list(JOIN called "\n  " called)
   message(FATAL_ERROR "cmake/weft.map hides what inline functions call:\n  ${called}")

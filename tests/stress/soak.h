@@ -139,8 +139,8 @@ class SoakRuntime {
     StartRuntime(options);
   }
   ~SoakRuntime() {
-    // Each reactor has an epoll, an eventfd and a timerfd; the watchdog has an epoll.
-    const std::size_t of_weft = 3 * GetSchedulingGroupCount() + 1;
+    // Each reactor has an epoll, an eventfd and a timerfd; the Watchdog has an epoll and a timerfd.
+    const std::size_t of_weft = 3 * GetSchedulingGroupCount() + 2;
     EXPECT_EQ(TerminateRuntime(), 0U);
     EXPECT_LE(CountOpenDescriptors(), before_ + of_weft);
   }

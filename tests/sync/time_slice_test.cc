@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "weft/scheduling_group/watch/slice_monitor.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/sync/fiber_barrier.h"
 #include "weft/sync/fiber_blocking_bounded_queue.h"
 #include "weft/sync/fiber_blocking_noncontiguous_buffer.h"
@@ -441,17 +441,17 @@ TEST(TimeSlice, NobodyYieldsForTheTimeOfAnother) {
   ASSERT_TRUE(over.Wait());
 }
 
-// The monitor has gone to sleep with the workers, and wakes up with them.
-TEST(TimeSlice, AnIdleProcessIsNotMonitoredAndAFiberThatLoopsAfterAQuietTimeIs) {
+// The Watchdog has gone to sleep with the workers, and wakes up with them.
+TEST(TimeSlice, AnIdleProcessIsNotWatchedAndAFiberThatLoopsAfterAQuietTimeIs) {
   TimedGroup group(2);
-  scheduling_group::SliceMonitor& monitor = scheduling_group::SliceMonitor::Get();
+  scheduling_group::Watchdog& watchdog = scheduling_group::Watchdog::Get();
   const Deadline limit = 60s;
   std::uint64_t checks;
   do {
-    ASSERT_FALSE(limit.expired()) << "the monitor goes on";
-    checks = monitor.checks();
-    std::this_thread::sleep_for(5 * scheduling_group::SliceMonitor::kCheckEvery);  // Of quiet is the test.
-  } while (!monitor.off() || monitor.checks() != checks);
+    ASSERT_FALSE(limit.expired()) << "the Watchdog goes on";
+    checks = watchdog.checks();
+    std::this_thread::sleep_for(5 * scheduling_group::Watchdog::kCheckEvery);  // Of quiet is the test.
+  } while (!watchdog.off() || watchdog.checks() != checks);
   std::atomic<int> looping = 0;
   std::atomic<bool> other_has_run = false;
   std::atomic<int> ended_by_the_other = 0;

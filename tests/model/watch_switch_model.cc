@@ -1,13 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/watch/slice_monitor.h through all interleavings: a monitor that turns itself off, and workers that
-// sleep and get up. The monitor does not sleep for ever while a worker is up for good (a deadlock).
+// scheduling_group/watch/watchdog.h through all interleavings: a Watchdog that turns itself off, and workers that
+// sleep and get up. The Watchdog does not sleep for ever while a worker is up for good (a deadlock).
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "weft/scheduling_group/watch/slice_monitor.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::scheduling_group {
@@ -16,13 +16,13 @@ namespace {
 constexpr int kWorkers = 2;
 
 struct World {
-  MonitorSwitch monitor;
+  WatchSwitch watchdog;
   std::array<base::Atomic<bool>, kWorkers> asleep;
 
   void FallAsleep(int worker) { asleep[worker].store(true, std::memory_order_relaxed); }
   void GetUp(int worker) {
     asleep[worker].store(false, std::memory_order_relaxed);
-    monitor.GotUp();
+    watchdog.GotUp([] {});
   }
   bool AllSleep() {
     for (base::Atomic<bool>& one : asleep) {
@@ -31,8 +31,9 @@ struct World {
     return true;
   }
   // Until it was off and was turned on again, or found a worker that is up.
-  void Monitor(int times) {
-    for (int i = 0; i < times; ++i) monitor.Off([this] { return AllSleep(); });
+  void Watch(int times) {
+    const auto sleep = [](base::Parker* parker) { parker->Park(); };
+    for (int i = 0; i < times; ++i) watchdog.Off([this] { return AllSleep(); }, sleep);
   }
 };
 
@@ -41,51 +42,51 @@ void Explore(const model::Options& options, void (*build)(model::Scenario&)) {
   EXPECT_TRUE(result.passed) << result.report;
 }
 
-TEST(MonitorSwitchModel, AWorkerThatGetsUpIsMonitored) {
-  Explore({.name = "monitor_switch: 1 worker", .preemptions = model::kUnbounded}, [](model::Scenario& scenario) {
+TEST(WatchSwitchModel, AWorkerThatGetsUpIsWatched) {
+  Explore({.name = "watch_switch: 1 worker", .preemptions = model::kUnbounded}, [](model::Scenario& scenario) {
     auto* world = scenario.New<World>("world");
     world->FallAsleep(0);
     world->FallAsleep(1);
     scenario.Thread("worker", [=] { world->GetUp(0); });
-    scenario.Thread("monitor", [=] { world->Monitor(1); });
+    scenario.Thread("watchdog", [=] { world->Watch(1); });
   });
 }
 
-TEST(MonitorSwitchModel, AWorkerThatSleepsAndGetsUpAgainIsMonitored) {
-  Explore({.name = "monitor_switch: sleeps again", .preemptions = 4}, [](model::Scenario& scenario) {
+TEST(WatchSwitchModel, AWorkerThatSleepsAndGetsUpAgainIsWatched) {
+  Explore({.name = "watch_switch: sleeps again", .preemptions = 4}, [](model::Scenario& scenario) {
     auto* world = scenario.New<World>("world");
     world->FallAsleep(1);
     scenario.Thread("worker", [=] {
       world->FallAsleep(0);
       world->GetUp(0);
     });
-    scenario.Thread("monitor", [=] { world->Monitor(2); });
+    scenario.Thread("watchdog", [=] { world->Watch(2); });
   });
 }
 
-TEST(MonitorSwitchModel, TheLastOfTwoThatGetUpIsMonitored) {
-  Explore({.name = "monitor_switch: 2 workers", .preemptions = 4}, [](model::Scenario& scenario) {
+TEST(WatchSwitchModel, TheLastOfTwoThatGetUpIsWatched) {
+  Explore({.name = "watch_switch: 2 workers", .preemptions = 4}, [](model::Scenario& scenario) {
     auto* world = scenario.New<World>("world");
     world->FallAsleep(0);
     world->FallAsleep(1);
     scenario.Thread("worker 0", [=] { world->GetUp(0); });
     scenario.Thread("worker 1", [=] { world->GetUp(1); });
-    scenario.Thread("monitor", [=] { world->Monitor(2); });
+    scenario.Thread("watchdog", [=] { world->Watch(2); });
   });
 }
 
-TEST(MonitorSwitchModel, ATeamThatEndsWakesTheMonitor) {
-  Explore({.name = "monitor_switch: the end", .preemptions = model::kUnbounded}, [](model::Scenario& scenario) {
+TEST(WatchSwitchModel, ATeamThatEndsWakesTheWatchdog) {
+  Explore({.name = "watch_switch: the end", .preemptions = model::kUnbounded}, [](model::Scenario& scenario) {
     auto* world = scenario.New<World>("world");
     world->FallAsleep(0);
     world->FallAsleep(1);
     auto* stopping = scenario.New<model::Data<bool>>("stopping", false);
     scenario.Thread("team", [=] {
       stopping->Write(true);
-      world->monitor.Wake();
+      world->watchdog.Wake([] {});
     });
-    scenario.Thread("monitor", [=] {
-      world->Monitor(1);
+    scenario.Thread("watchdog", [=] {
+      world->Watch(1);
       MODEL_CHECK(stopping->Read(), "it was woken for the end");
     });
   });

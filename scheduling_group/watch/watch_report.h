@@ -1,0 +1,61 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the Watchdog (watchdog.h) says of workers that do not get on: what each one's thread does, as the kernel sees
+// it, the fibers that they run, with their stacks, and what to do. In the Watchdog's thread, without its lock.
+//
+// Layers above know how to read fibers and stacks: observe/dump/dump_install.cc sets `describe_fibers`. It asks running
+// workers by a signal, which some system calls do not bear: poll() and sleep() fail with EINTR. Nobody has asked for
+// these lines, so a worker in such a call is not asked (ThreadNow::may_be_signalled).
+//
+// Cost: a report takes some ms, and the stacks 10 to 100 ms, in which the Watchdog does nothing else. So a group that
+// stands still is reported each time that it has stood twice as long.
+#ifndef WEFT_SCHEDULING_GROUP_WATCH_WATCH_REPORT_H_
+#define WEFT_SCHEDULING_GROUP_WATCH_WATCH_REPORT_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace weft::scheduling_group {
+
+// The fibers for which all of `filter` holds (observe/dump_options.h), with their stacks; of those that run only if
+// running_stacks. nullptr: nobody can.
+using FiberDescriber = std::string (*)(std::string_view filter, bool running_stacks);
+inline constinit std::atomic<FiberDescriber> describe_fibers{nullptr};
+// "" if nobody can; else a new line, and them.
+std::string DescribeFibers(std::string_view filter, bool running_stacks);
+
+struct ThreadNow {
+  std::string text;               // "computes", "is blocked in read()"; "" if it is not known
+  bool blocked = false;           // in the kernel
+  bool may_be_signalled = false;  // no system call of its fails because of that
+  // What to do: "; let it ...".
+  std::string_view Advice() const noexcept;
+};
+ThreadNow LookAtThread(pid_t thread);
+// Of the line in /proc/<pid>/task/<tid>/syscall.
+ThreadNow ParseThreadNow(std::string_view line);
+
+// A group whose workers have not switched for a while, though fibers are ready.
+struct Standstill {
+  struct Worker {
+    unsigned index;
+    pid_t thread;
+  };
+  int group = 0;
+  std::string label;
+  std::size_t ready = 0;
+  std::chrono::nanoseconds lasts{0};
+  std::vector<Worker> workers;
+};
+void ReportStandstill(const Standstill& standstill);
+
+}  // namespace weft::scheduling_group
+
+#endif  // WEFT_SCHEDULING_GROUP_WATCH_WATCH_REPORT_H_

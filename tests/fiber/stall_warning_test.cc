@@ -1,0 +1,139 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// --fiber_stall_warning_ms: all workers of a group are stuck, and fibers are ready.
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "weft/base/report/log.h"
+#include "weft/fiber/fiber.h"
+#include "weft/fiber/runtime.h"
+#include "weft/tests/fiber/runtime_fixture.h"
+
+namespace weft::fiber {
+namespace {
+
+using namespace std::chrono_literals;
+
+class StallWarningTest : public ::testing::TestWithParam<Shape> {
+ protected:
+  StallWarningTest() {
+    base::SetLogSink([this](base::LogSeverity, const char*, int, std::string_view text) {
+      if (text.find("stands still") == std::string_view::npos) return;
+      const std::lock_guard lock(mutex_);
+      lines_.emplace_back(text);
+      ++count_;
+    });
+    RuntimeOptions options = OptionsOf(GetParam());
+    options.stall_warning = 30ms;
+    StartRuntime(options);
+  }
+  ~StallWarningTest() override {
+    EXPECT_EQ(TerminateRuntime(), std::size_t{0});
+    base::SetLogSink({});
+  }
+  static FiberAttributes InGroup(int group) {
+    return {.scheduling_group = static_cast<std::size_t>(group), .scheduling_group_local = true};
+  }
+  static int groups() { return GetParam().groups; }
+  static int workers() { return GetParam().workers; }
+  // In all workers of all groups; then five fibers a group are ready.
+  template <class F>
+  void Occupy(F f) {
+    std::atomic<int> busy{0};
+    for (int g = 0; g < groups(); ++g) {
+      for (int w = 0; w < workers(); ++w) {
+        ASSERT_TRUE(StartFiberDetached(InGroup(g), [&busy, f] {
+          ++busy;
+          f();
+        }));
+      }
+    }
+    while (busy != groups() * workers()) std::this_thread::yield();
+    for (int i = 0; i < 5 * groups(); ++i) ASSERT_TRUE(StartFiberDetached(InGroup(i % groups()), [] {}));
+  }
+  std::string LineWith(const std::string& text) {
+    for (;;) {
+      {
+        const std::lock_guard lock(mutex_);
+        for (const std::string& line : lines_) {
+          if (line.find(text) != std::string::npos) return line;
+        }
+      }
+      std::this_thread::yield();
+    }
+  }
+  std::atomic<int> count_{0};
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, StallWarningTest, ::testing::Values(Shape{1, 1}, Shape{2, 1}, Shape{2, 2}), &NameOf);
+
+TEST_P(StallWarningTest, SaysThatWorkersAreBlockedAndWhere) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  Occupy([fd = ends[0]] {
+    char byte;
+    EXPECT_EQ(::read(fd, &byte, 1), 1);
+  });
+  const std::string line = LineWith("read()");
+  EXPECT_NE(line.find("scheduling group "), std::string::npos) << line;
+  EXPECT_NE(line.find(" stands still: 5 fibers are ready, and no worker has switched for "), std::string::npos) << line;
+  EXPECT_NE(line.find("worker 0 (thread "), std::string::npos) << line;
+  EXPECT_NE(line.find(") is blocked in read()"), std::string::npos) << line;
+  EXPECT_NE(line.find("; a call that blocks belongs into FiberBlocking() (--fiber_stall_warning_ms)"),
+            std::string::npos)
+      << line;
+  for (int i = 0; i < groups() * workers(); ++i) ASSERT_EQ(::write(ends[1], "x", 1), 1);
+  while (GetFiberCount() != 0) std::this_thread::yield();
+  for (const int end : ends) ::close(end);
+}
+
+TEST_P(StallWarningTest, SaysThatWorkersComputeAndLessAndLessOften) {
+  std::atomic<bool> enough{false};
+  const auto begin = std::chrono::steady_clock::now();
+  Occupy([&] {
+    while (!enough) continue;
+  });
+  const std::string line = LineWith("computes");
+  EXPECT_NE(line.find("; a long computation needs FiberYield()"), std::string::npos) << line;
+  while (count_ < 3) std::this_thread::yield();
+  // After 30, 60 and 120 ms at the earliest, in one group.
+  if (groups() == 1) {
+    EXPECT_GE(std::chrono::steady_clock::now() - begin, 100ms);
+  }
+  enough = true;
+  while (GetFiberCount() != 0) std::this_thread::yield();
+}
+
+// One worker of two goes on.
+TEST_P(StallWarningTest, AGroupThatGetsOnIsNotNamed) {
+  if (workers() == 1) GTEST_SKIP() << "one worker";
+  std::atomic<bool> enough{false};
+  ASSERT_TRUE(StartFiberDetached(InGroup(0), [&] {
+    while (!enough) continue;
+  }));
+  const auto until = std::chrono::steady_clock::now() + 200ms;  // Of quiet is the test.
+  ASSERT_TRUE(StartFiberDetached(InGroup(0), [&] {
+    while (std::chrono::steady_clock::now() < until) FiberYield();
+  }));
+  while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+  enough = true;
+  while (GetFiberCount() != 0) std::this_thread::yield();
+  EXPECT_EQ(count_, 0);
+}
+
+}  // namespace
+}  // namespace weft::fiber

@@ -1,0 +1,70 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include "weft/scheduling_group/watch/watch_report.h"
+
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <string>
+#include <thread>
+
+namespace weft::scheduling_group {
+namespace {
+
+TEST(WatchReport, AThreadThatRunsComputes) {
+  const ThreadNow now = ParseThreadNow("running\n");
+  EXPECT_EQ(now.text, "computes");
+  EXPECT_FALSE(now.blocked);
+  EXPECT_TRUE(now.may_be_signalled);
+  EXPECT_EQ(now.Advice(), "; a long computation needs FiberYield()");
+}
+
+// A poll would fail with EINTR, and a read from a socket that has a time-out.
+TEST(WatchReport, WhatASignalWouldDisturbGetsNone) {
+  for (const long call : {long{SYS_ppoll}, long{SYS_nanosleep}, long{SYS_read}, long{SYS_recvfrom}, 9999L}) {
+    const ThreadNow now = ParseThreadNow(std::to_string(call) + " 0x3 0x7ffe 0x1 0x0 0x0 0x0 0x7ffd 0x7f12\n");
+    EXPECT_TRUE(now.blocked) << call;
+    EXPECT_FALSE(now.may_be_signalled) << call;
+    EXPECT_EQ(now.Advice(), "; a call that blocks belongs into FiberBlocking()");
+  }
+  EXPECT_EQ(ParseThreadNow("9999 0x3\n").text, "is blocked in system call 9999");
+  const ThreadNow mutex = ParseThreadNow(std::to_string(SYS_futex) + " 0x7f00 0x80\n");
+  EXPECT_NE(mutex.text.find("is blocked in futex()"), std::string::npos) << mutex.text;
+  EXPECT_TRUE(mutex.may_be_signalled);
+}
+
+TEST(WatchReport, APageFaultIsNoCall) {
+  EXPECT_EQ(ParseThreadNow("-1 0x7ffd 0x7f12\n").text, "waits for memory or a debugger");
+}
+
+TEST(WatchReport, OfWhatCannotBeReadNothingIsSaid) {
+  EXPECT_EQ(ParseThreadNow("").text, "");
+  EXPECT_FALSE(ParseThreadNow("").may_be_signalled);
+  EXPECT_EQ(LookAtThread(1 << 30).text, "");
+}
+
+TEST(WatchReport, AThreadThatReadsIsSeenThere) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(::pipe(ends.data()), 0);
+  std::atomic<pid_t> number{0};
+  std::thread reader([&] {
+    number = ::gettid();
+    char byte;
+    EXPECT_EQ(::read(ends[0], &byte, 1), 1);
+  });
+  while (number == 0) std::this_thread::yield();
+  std::string text = LookAtThread(number).text;
+  if (!text.empty()) {  // The kernel tells.
+    while ((text = LookAtThread(number).text) != "is blocked in read()") std::this_thread::yield();
+  }
+  ASSERT_EQ(::write(ends[1], "x", 1), 1);
+  reader.join();
+  for (const int end : ends) ::close(end);
+}
+
+}  // namespace
+}  // namespace weft::scheduling_group
