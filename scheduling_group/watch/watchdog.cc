@@ -255,6 +255,8 @@ Standstill Watchdog::Describe(SchedulingGroup* group) const {
   for (const WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
     if (worker->group_ == group) standstill.workers.push_back({worker->index_, worker->thread_});
   }
+  std::sort(standstill.workers.begin(), standstill.workers.end(),
+            [](const auto& one, const auto& other) { return one.index < other.index; });
   return standstill;
 }
 

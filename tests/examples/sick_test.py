@@ -137,5 +137,24 @@ class StackOverflow(unittest.TestCase):
         self.assertRegex(text, r"DepthOf")
 
 
+class BlockingCall(unittest.TestCase):
+    @under_each_policy
+    def test_the_log_names_the_system_call_of_each_worker_and_the_fibers(self, sick):
+        text = sick.shows(r"stands still: \d+ fibers are ready(.*\n)*.*'query' \(id \d+\)")
+        self.assertRegex(text, r"scheduling group 0 stands still: \d+ fibers are ready, and no worker has switched for \d+ ms: "
+                               r"worker \d \(thread \d+\) is blocked in read\(\), worker \d \(thread \d+\) is blocked in read\(\); "
+                               r"a call that blocks belongs into FiberBlocking\(\) \(--fiber_stall_warning_ms\)\n")
+        self.assertRegex(text, r"fibers?,? .*running")
+
+
+class CpuHog(unittest.TestCase):
+    @under_each_policy
+    def test_the_log_says_that_workers_compute_and_shows_where(self, sick):
+        text = sick.shows(r"stands still: \d+ fibers are ready(.*\n)*.*namespace\)::SearchForPrimes\(")
+        self.assertRegex(text, r"worker \d \(thread \d+\) computes, worker \d \(thread \d+\) computes; "
+                               r"a long computation needs FiberYield\(\)")
+        self.assertRegex(text, r"'search' \(id \d+\)")
+
+
 if __name__ == "__main__":
     unittest.main()
