@@ -19,6 +19,7 @@
 #include "weft/numa/memory/affinity.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/watch/descriptor_watch.h"
 #include "weft/scheduling_group/worker/time_slice.h"
 
 namespace weft::scheduling_group {
@@ -190,23 +191,28 @@ bool Watchdog::Check() noexcept {
   const bool has_limits = SliceLimits::on();
   const TimePoint now = has_limits ? std::chrono::steady_clock::now() : TimePoint();
   bool somebody_is_up = false;
-  Reports reports;
-  {
-    const std::lock_guard guard(workers_lock_);
-    for (WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
-      somebody_is_up |= worker->Check(now);
-      if (!worker->LookAtGroup()) continue;
-      if (reports.standstill.has_value()) {
-        worker->stood_still_ = {};  // At the next check.
-      } else {
-        reports.standstill = Describe(worker->group_);
+  try {
+    Reports reports;
+    {
+      const std::lock_guard guard(workers_lock_);
+      for (WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
+        somebody_is_up |= worker->Check(now);
+        if (!worker->LookAtGroup()) continue;
+        if (reports.standstill.has_value()) {
+          worker->stood_still_ = {};  // At the next check.
+        } else {
+          reports.standstill = Describe(worker->group_);
+        }
       }
+      if (has_limits && somebody_is_up) CheckLimits(now, &reports);
     }
-    if (has_limits && somebody_is_up) CheckLimits(now, &reports);
+    if (reports.standstill.has_value()) ReportStandstill(*reports.standstill);
+    if (reports.warning.has_value()) SliceLimits::Warn(*reports.warning, reports.others);
+    if (reports.error.has_value()) SliceLimits::ReportError(*std::move(reports.error));
+    if (checks() % kLookEvery == 0) LookAtDescriptors();
+  } catch (const std::bad_alloc&) {
+    // No memory for a line.
   }
-  if (reports.standstill.has_value()) ReportStandstill(*reports.standstill);
-  if (reports.warning.has_value()) SliceLimits::Warn(*reports.warning, reports.others);
-  if (reports.error.has_value()) SliceLimits::ReportError(*std::move(reports.error));
   return somebody_is_up;
 }
 
@@ -233,7 +239,7 @@ void Watchdog::CheckLimits(TimePoint now, Reports* reports) {
 }
 
 bool Watchdog::WatchedWorker::LookAtGroup() noexcept {
-  if (index_ != 0 || group_->of_loop()) return false;
+  if (index_ != 0 || group_->of_loop() || group_->stopping()) return false;
   group_->LookAtReadyFibers();
   const std::chrono::nanoseconds limit = group_->options().stall_warning;
   const std::chrono::nanoseconds stands = group_->overload().standstill();
@@ -255,6 +261,8 @@ Standstill Watchdog::Describe(SchedulingGroup* group) const {
   for (const WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
     if (worker->group_ == group) standstill.workers.push_back({worker->index_, worker->thread_});
   }
+  std::sort(standstill.workers.begin(), standstill.workers.end(),
+            [](const auto& one, const auto& other) { return one.index < other.index; });
   return standstill;
 }
 

@@ -9,7 +9,7 @@
 //   ready fibers       every kCheckEvery  how old the oldest is in each group: overload (ready_waits.h)
 //   groups that stand  every kCheckEvery  fibers are ready, and no worker switches (watch_report.h)
 //   the park clock     every kCheckEvery  for the age of waits (fiber/wait_reason.h)
-//   fault handlers     every kCheckEvery  (context/stack/overflow_handler.h)
+//   handlers of faults, descriptors       (context/stack/overflow_handler.h, descriptor_watch.h)
 //   timers from above  when due           (watch_timers.h): whether somebody polls for input and output
 //
 //     check --all sleep, kQuietChecks times in a row-->  off  --a worker gets up-->  check

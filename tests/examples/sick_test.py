@@ -138,19 +138,23 @@ class StackOverflow(unittest.TestCase):
         self.assertRegex(text, r"DepthOf")
 
 
-class CpuHog(unittest.TestCase):
-    @under_each_policy
-    def test_the_warning_names_the_fiber_and_a_dump_shows_where_it_is(self, sick):
-        self.assertTrue(sick.shows(r"worker \d of scheduling group 0 has run fiber 'indexer' \(id \d+\) for \d+ ms"))
-        self.assertTrue(sick.dump(r"fiber 'indexer' \(id \d+\), running, in group 0\n(.*\n)*?.*namespace\)::BuildIndex\("))
-
-
 class BlockingCall(unittest.TestCase):
     @under_each_policy
-    def test_the_warning_names_the_fiber_and_a_dump_shows_the_call(self, sick):
-        self.assertTrue(sick.shows(r"worker \d of scheduling group 0 has run fiber 'fetcher' \(id \d+\) for \d+ ms"))
-        self.assertTrue(sick.dump(r"fiber 'fetcher' \(id \d+\), running, in group 0\n(.*\n)*?.*\bread\b.*\n(.*\n)*?"
-                                  r".*namespace\)::Fetch\("))
+    def test_the_log_names_the_system_call_of_each_worker_and_the_fibers(self, sick):
+        text = sick.shows(r"stands still: \d+ fibers are ready(.*\n)*.*'query' \(id \d+\)")
+        self.assertRegex(text, r"scheduling group 0 stands still: \d+ fibers are ready, and no worker has switched for \d+ ms: "
+                               r"worker \d \(thread \d+\) is blocked in read\(\), worker \d \(thread \d+\) is blocked in read\(\); "
+                               r"a call that blocks belongs into FiberBlocking\(\) \(--fiber_stall_warning_ms\)\n")
+        self.assertRegex(text, r"fibers?,? .*running")
+
+
+class CpuHog(unittest.TestCase):
+    @under_each_policy
+    def test_the_log_says_that_workers_compute_and_shows_where(self, sick):
+        text = sick.shows(r"stands still: \d+ fibers are ready(.*\n)*.*namespace\)::SearchForPrimes\(")
+        self.assertRegex(text, r"worker \d \(thread \d+\) computes, worker \d \(thread \d+\) computes; "
+                               r"a long computation needs FiberYield\(\)")
+        self.assertRegex(text, r"'search' \(id \d+\)")
 
 
 class SlowHandler(unittest.TestCase):

@@ -1,14 +1,17 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// --fiber_stall_warning_ms: all workers of a group are stuck, and fibers are ready.
+// What the Watchdog says without being asked: all workers of a group are stuck, and fibers are ready
+// (--fiber_stall_warning_ms); descriptors are near their limit.
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -18,6 +21,7 @@
 #include "weft/base/report/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 
 namespace weft::fiber {
@@ -29,7 +33,7 @@ class StallWarningTest : public ::testing::TestWithParam<Shape> {
  protected:
   StallWarningTest() {
     base::SetLogSink([this](base::LogSeverity, const char*, int, std::string_view text) {
-      if (text.find("stands still") == std::string_view::npos) return;
+      if (text.find(wanted_) == std::string_view::npos) return;
       const std::lock_guard lock(mutex_);
       lines_.emplace_back(text);
       ++count_;
@@ -74,6 +78,7 @@ class StallWarningTest : public ::testing::TestWithParam<Shape> {
     }
   }
   std::atomic<int> count_{0};
+  std::string wanted_ = "stands still";
 
  private:
   std::mutex mutex_;
@@ -133,6 +138,47 @@ TEST_P(StallWarningTest, AGroupThatGetsOnIsNotNamed) {
   enough = true;
   while (GetFiberCount() != 0) std::this_thread::yield();
   EXPECT_EQ(count_, 0);
+}
+
+class DescriptorsTest : public StallWarningTest {
+ protected:
+  DescriptorsTest() { wanted_ = "descriptors are open"; }
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, DescriptorsTest, ::testing::Values(Shape{1, 1}), &NameOf);
+
+TEST_P(DescriptorsTest, NearTheLimitAreNamedOnceAndAgainAfterwards) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few = before;
+  few.rlim_cur = 200;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::vector<int> copies;
+  std::atomic<bool> enough{false};
+  ASSERT_TRUE(StartFiberDetached([&] {  // So that the Watchdog is on.
+    while (!enough) FiberYield();
+  }));
+  const auto& watchdog = scheduling_group::Watchdog::Get();
+  const auto looks = [&watchdog](int times) {
+    const auto until = watchdog.checks() + static_cast<std::uint64_t>(10 * times);
+    while (watchdog.checks() < until) std::this_thread::yield();
+  };
+  for (int round = 1; round <= 2; ++round) {
+    while (copies.empty() || copies.back() < 170) copies.push_back(::dup(2));
+    looks(2);
+    EXPECT_EQ(count_, round - 1) << "85 %";
+    while (copies.back() < 185) copies.push_back(::dup(2));
+    while (count_ != round) std::this_thread::yield();
+    looks(3);
+    EXPECT_EQ(count_, round);
+    for (const int copy : copies) ::close(copy);
+    copies.clear();
+    looks(2);
+  }
+  const std::string line = LineWith(" of 200 descriptors are open");
+  EXPECT_NE(line.find("raise the limit (ulimit -n"), std::string::npos) << line;
+  enough = true;
+  while (GetFiberCount() != 0) std::this_thread::yield();
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 }  // namespace
