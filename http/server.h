@@ -10,7 +10,8 @@
 //           static_cast<void>(response.Send(200, {{"content-type", "text/plain"}}, "hello\n"));
 //         });
 //         weft::io::TcpListener listener;
-//         if (listener.Listen(*weft::io::SocketAddress::Parse("0.0.0.0:8080"))) return 1;
+//         const std::error_code error = listener.Listen(weft::io::SocketAddress::AnyIpv4(8080));
+//         if (error) throw std::system_error(error);                             // Run() logs it
 //         weft::io::TcpServer server(std::move(listener), http.ForTcpServer());
 //         if (!server.Start()) return 1;
 //         end.Wait();

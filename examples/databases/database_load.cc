@@ -78,7 +78,7 @@ void AskAgainAndAgain(Idle& idle, Totals& totals, Microseconds& waits) {
     const bool answered = Query(**client);
     if (!answered) ++totals.failed;
     if (answered && totals.phase == kMeasuring) waits.push_back(MicrosecondsSince(begin));
-    static_cast<void>(idle.Put(std::move(*client)));
+    static_cast<void>(idle.TryPut(std::move(*client)));
   }
 }
 

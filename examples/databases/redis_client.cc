@@ -68,7 +68,7 @@ int Ask() {
       const weft::HookBlockingCalls hooked;  // From here on hiredis parks this fiber, not its worker.
       auto connection = idle.Get();
       right += SetAndGet(connection->get(), i);
-      static_cast<void>(idle.Put(std::move(*connection)));
+      static_cast<void>(idle.TryPut(std::move(*connection)));  // There is room: no cancellation loses it.
     }));
   }
   scope.Wait();

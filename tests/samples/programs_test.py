@@ -6,7 +6,8 @@
   programs_test.py --extract <docs/how-to> <folder>    writes them, <x>.cc each, and lists the names
   programs_test.py <docs/how-to> <folder of programs>  runs them
 
-A program is the block fenced as ```cpp before the line `<!-- output of x -->`; the block below that line is what it prints.
+A program is the block fenced as ```cpp before the line `<!-- output of x -->`; the block below the line is what it
+prints.
 """
 
 import pathlib
@@ -16,7 +17,8 @@ import sys
 import unittest
 
 PROGRAM = re.compile(
-    r"^```cpp\n(?P<code>[^`]*)^```\n\s*^<!-- output of (?P<name>\w+) -->\n^```text\n(?P<output>.*?)^```$", re.MULTILINE | re.DOTALL)
+    r"^```cpp\n(?P<code>[^`]*)^```\n\s*^<!-- output of (?P<name>\w+) -->\n^```text\n(?P<output>.*?)^```$",
+    re.MULTILINE | re.DOTALL)
 SECONDS = 60  # only a hang takes so long
 
 
@@ -52,7 +54,8 @@ class Programs(unittest.TestCase):
     def test_print_what_their_pages_say(self):
         for name, match in programs(self.pages).items():
             with self.subTest(name):
-                done = subprocess.run([self.folder / f"samples_{name}"], capture_output=True, text=True, timeout=SECONDS, check=False)
+                program = self.folder / f"samples_{name}"
+                done = subprocess.run([program], capture_output=True, text=True, timeout=SECONDS, check=False)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertEqual(done.stdout, match["output"])
 
