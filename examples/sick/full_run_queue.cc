@@ -1,13 +1,13 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A sick program: a thread starts a fiber for each row of a file, faster than two workers can import them. The run queue
-// is full, and starts are refused.
+// A sick program: a thread starts a fiber for each row of a file, faster than two workers can import them. The run
+// queue is full, and starts are refused.
 //
 //   what is wrong    nothing stops ReadRows() when the importers fall behind, and it ignores what StartFiberDetached()
 //                    returns
-//   what shows it    the line "refused to start a fiber, the run queue of 64 is full"; a dump (kill -QUIT <pid>): the ready
-//                    fibers stand together, with their name
+//   what shows it    the line "refused to start a fiber, the run queue of 64 was full"; a dump (kill -QUIT <pid>): the
+//                    fibers that wait stand together, with their name
 //   what to do       a FiberChannel between reader and importers, or a FiberSemaphore: both make the reader wait
 //
 // docs/diagnosing.md shows what the outputs look like.
