@@ -5,8 +5,8 @@
 // keeps what its callback has captured for an hour.
 //
 //   what is wrong    Serve() forgets the id that SetFiberTimer() has returned
-//   what shows it    a dump (kill -QUIT <pid>), after the fibers: "20000 timers with callbacks are set", and the type of
-//                    the callback that leads the list, whose name has the function that sets them
+//   what shows it    a dump (kill -QUIT <pid>), after the fibers: "20000 timers with callbacks are set", and of most of
+//                    them the callback's type, whose name has the function that sets them
 //   what to do       KillFiberTimer(id) when the answer is there; or FailAfter() around the wait, which does both
 //
 // docs/diagnosing.md shows what the outputs look like.
