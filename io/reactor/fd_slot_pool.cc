@@ -115,7 +115,9 @@ class FdSlotPool::Cache {
 
 namespace {
 
+// Of a plain thread.
 FdSlotPool::Home HomeOfThread() {
+  if (scheduling_group::CurrentWorker() != nullptr) return scheduling_group::kAnyNodeArena;  // Nobody asks.
   // On a machine with one node all share one, as the groups do.
   return scheduling_group::NodeArenaOn(numa::HasSeveralNodes() ? numa::CurrentNode() : -1);
 }

@@ -36,9 +36,9 @@ void PutAll(const std::vector<FdSlot*>& slots) {
 TEST(FdSlotPool, AThreadThatTakesAndPutsByTurnsVisitsNoStore) {
   constexpr Home kHome = 40;
   std::thread([] {
-    PutAll(TakeMany(kHome, 1));
+    PutAll(TakeMany(kHome, 60));
     const std::uint64_t before = FdSlotPool::Visits(kHome);
-    for (const std::size_t open : {1U, 2U, 17U, 32U, 1U}) {
+    for (const std::size_t open : {1U, 2U, 17U, 32U, 60U, 1U}) {
       for (int i = 0; i < 100; ++i) PutAll(TakeMany(kHome, open));
     }
     EXPECT_EQ(FdSlotPool::Visits(kHome), before);

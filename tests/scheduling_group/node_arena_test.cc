@@ -96,6 +96,12 @@ TEST(NodeArena, NothingIsTakenOfASnapshotWhenAChunkHasComeSince) {
   EXPECT_EQ(arena.TakeOfSnapshot(snapshot, &entity, 1), 0u);
 }
 
+// Leaves no packs.
+class DrainedArena : public NodeArena {
+ public:
+  ~DrainedArena() { DrainPacks(); }
+};
+
 // As EntityMagazine does.
 class Packs {
  public:
@@ -123,7 +129,7 @@ class Packs {
 };
 
 TEST(NodeArena, AFullPackChangesHandsWhole) {
-  NodeArena arena;
+  DrainedArena arena;
   Packs gives(arena);
   Packs takes(arena);
   const std::vector<FiberEntity*> entities = gives.Fill();
@@ -145,7 +151,7 @@ TEST(NodeArena, AFullPackChangesHandsWhole) {
 }
 
 TEST(NodeArena, WithoutAnEmptyPackTheEntitiesGoIntoTheStack) {
-  NodeArena arena;
+  DrainedArena arena;
   std::vector<FiberEntity*> entities = Take(arena, EntityPack::kSize);  // makes no pack
   const std::size_t in_stack = arena.TakeSnapshot().free;
   Packs packs(arena);
@@ -157,7 +163,7 @@ TEST(NodeArena, WithoutAnEmptyPackTheEntitiesGoIntoTheStack) {
 }
 
 TEST(NodeArena, ATrimPutsWhatIsInPacksIntoTheStack) {
-  NodeArena arena;
+  DrainedArena arena;
   Packs packs(arena);
   std::vector<std::vector<FiberEntity*>> taken;
   for (int i = 0; i < 10; ++i) taken.push_back(packs.Fill());
@@ -170,7 +176,7 @@ TEST(NodeArena, ATrimPutsWhatIsInPacksIntoTheStack) {
 
 // NA1
 TEST(NodeArena, ThreadsThatExchangePacksLoseNoneAndHaveNoneTwice) {
-  NodeArena arena;
+  DrainedArena arena;
   const auto run = [&arena](unsigned seed) {
     std::mt19937 random(seed);
     Packs packs(arena);
