@@ -8,8 +8,8 @@
 
 A cell is CPU time by operation, stealing on / off, and the ratio of the two: medians of --runs processes of each, by
 turns. `pairs_1`, `pairs` and `pairs_256` are 1, 16 and 256 pairs that hand off to each other, all begun in one group:
-their own figure, not shortened. Of the others it is the process's CPU time, with the start of the runtime. A ratio above 1.1 is bold.
-Wall time says little where the workers are more than the CPUs.
+their own figure, not shortened. Of the others it is the process's CPU time, with the start of the runtime. A ratio above
+1.1 is bold. Wall time says little where the workers are more than the CPUs.
 
 Exit status: 0, 1 if a workload failed, 2 for a wrong command line.
 """
