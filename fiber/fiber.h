@@ -105,7 +105,7 @@ class Fiber {
   // What may be asked of a new fiber.
   using Attributes = FiberAttributes;
 
-  // The group of the calling fiber; for a plain thread one group after the other.
+  // The group of the calling fiber; for a plain thread one group of its NUMA node after the other.
   static constexpr std::size_t kNearestSchedulingGroup = weft::kNearestSchedulingGroup;
   // Any group: one after the other, whoever calls.
   static constexpr std::size_t kUnspecifiedSchedulingGroup = weft::kUnspecifiedSchedulingGroup;

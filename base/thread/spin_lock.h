@@ -26,7 +26,7 @@
 // Leaves, by their files: sync/wait/wait_queue.h, fiber_mutex.h, fiber_shared_mutex.h; timer/queue/timer_shard.h;
 // scheduling_group/policy/policy_loop.h, group_stacks.h, run_queue.h, ready_waits.h (only tried), slice_limits.h,
 // node_arena.h, node_arena.cc, entity_pool.cc, worker_slot.h; context/stack/stack_pool.h, stack_registry.cc;
-// io/reactor/fd_slot.cc, blocking_pool.h, tcp_server.h, circuit_breaker.cc; fiber/runtime/blocking_limits.cc.
+// io/reactor/fd_slot_pool.cc, blocking_pool.h, tcp_server.h, circuit_breaker.cc; fiber/runtime/blocking_limits.cc.
 // tests/invariant_labels_test.py finds a lock that is not here.
 //
 // Rejected: sched_yield() instead of the sleep (docs/decisions/004). A "somebody sleeps" mark in the word, so that

@@ -6,6 +6,7 @@
 //
 //   spawn_all       in each group as many fibers as it has workers start 1,000 fibers that do nothing, wait for them,
 //                   and so on
+//   spawn_across_all  the same, but each group's fibers start theirs in the next group, where they stay and end
 //   spawn_ext_all   two plain threads for each group do the same; what they start goes round the groups, as by default
 //   yield_all       16 fibers for each worker yield
 //   pingpong_all    a pair of fibers for each worker hands off, by events
@@ -87,17 +88,17 @@ class AllGroups {
 
 inline constexpr std::int64_t kBatchInAllGroups = 1'000;
 
-inline void RunSpawnAll(Round& round) {
+// start(group): a fiber that counts down `batch`, by a fiber of this group.
+template <class Start>
+void RunSpawners(Round& round, const Start& start) {
   AllGroups all(round.workers());
   FiberLatch done(round.workers());
   for (std::size_t group = 0; group < all.groups(); ++group) {
     for (std::size_t worker = 0; worker < all.WorkersIn(group); ++worker) {
-      AllGroups::StartIn(group, [&all, &done] {
+      AllGroups::StartIn(group, [&all, &done, &start, group] {
         while (!all.stopped()) {
           FiberLatch batch(kBatchInAllGroups);
-          for (std::int64_t i = 0; i < kBatchInAllGroups; ++i) {
-            Require(StartFiberDetached([&batch] { batch.CountDown(); }), "a fiber can be started from a fiber");
-          }
+          for (std::int64_t i = 0; i < kBatchInAllGroups; ++i) start(all, group, batch);
           batch.Wait();
         }
         done.CountDown();
@@ -106,6 +107,18 @@ inline void RunSpawnAll(Round& round) {
   }
   all.CountForAWhile();
   done.Wait();
+}
+
+inline void RunSpawnAll(Round& round) {
+  RunSpawners(round, [](const AllGroups&, std::size_t, FiberLatch& batch) {
+    Require(StartFiberDetached([&batch] { batch.CountDown(); }), "a fiber can be started from a fiber");
+  });
+}
+
+inline void RunSpawnAcrossAll(Round& round) {
+  RunSpawners(round, [](const AllGroups& all, std::size_t group, FiberLatch& batch) {
+    AllGroups::StartIn((group + 1) % all.groups(), [&batch] { batch.CountDown(); });
+  });
 }
 
 inline void RunSpawnExternalAll(Round& round) {

@@ -28,6 +28,7 @@ WORKERS = (1, 2, 4, 8, 16, 64, 128, 512)
 WORKLOADS = {
     "spawn": ("fiber", lambda scale: 1_000_000 * scale, 0.2),
     "spawn_all": ("fiber", "begun", 1),
+    "spawn_across_all": ("fiber", "begun", 1),
     "spawn_ext": ("fiber", lambda scale: 500_000 * scale, 0.2),
     "spawn_ext_all": ("fiber", "begun", 1),
     "skynet": ("leaf", lambda scale: 100_000 * scale, 1),
@@ -44,7 +45,7 @@ WORKLOADS = {
 #   take     a ring's or deque's head or top, its tail or bottom, a line of slots; and the fiber's three
 #   wake     IdleWorkers' line, the parker's word, the slot; the kernel's own are not counted
 #   steal    as take, and the line of stolen_out; from another group
-#   pool     EntityPool's lock with the head of its stack, eight to nine lines of 64 pointers; of all groups of a node
+#   pool     EntityPool's lock with the heads of its lists, nine lines of a pack of 64 pointers; of all groups of a node
 LINES = {"queue_visits": 2, "queue_fibers": 3.25, "peer_takes": 6, "wakes": 3}
 LINES_PER_STEAL = 7
 LINES_PER_POOL_LOCK = 10
@@ -136,7 +137,8 @@ POOL_WORKERS = (2, 4, 8, 16)
 
 
 def pool_tables(workloads, options, failed):
-    for workload, who in (("spawn_all", "fibers"), ("spawn_ext_all", "threads")):
+    for workload, who in (("spawn_all", "fibers"), ("spawn_across_all", "fibers of another group"),
+                          ("spawn_ext_all", "threads")):
         if workload not in workloads:
             continue
         print(f"\n**EntityPool's locks**, by fiber that {who} start, {' / '.join(options.policies)} (`{options.command}`):\n")

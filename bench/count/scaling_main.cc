@@ -72,6 +72,7 @@ int main(int argc, char** argv) {
   using weft::bench::WeftRuntime;
   weft::bench::RuntimeUnderTest weft = weft::bench::Describe<WeftRuntime>();
   weft.workloads.push_back({"spawn_all", "spawn_all", weft::bench::RunSpawnAll, 1, 60});
+  weft.workloads.push_back({"spawn_across_all", "spawn_across_all", weft::bench::RunSpawnAcrossAll, 1, 60});
   weft.workloads.push_back({"spawn_ext_all", "spawn_ext_all", weft::bench::RunSpawnExternalAll, 1, 60});
   weft.workloads.push_back({"yield_all", "yield_all", weft::bench::RunYieldAll, 1, 60});
   weft.workloads.push_back({"pingpong_all", "pingpong_all", weft::bench::RunPingPongAll, 1, 60});

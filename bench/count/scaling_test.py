@@ -27,12 +27,17 @@ class Counts(unittest.TestCase):
         self.assertGreater(locks, 1.9 / EXCHANGE)
         self.assertLess(locks, 2.1 / EXCHANGE)
 
+    def test_fibers_that_end_on_another_group_take_it_twice_for_each_64(self):
+        locks = count("spawn_across_all", workers=4, groups=2)["pool_locks"]
+        self.assertGreater(locks, 1.5 / EXCHANGE)
+        self.assertLess(locks, 2.2 / EXCHANGE)
+
     def test_a_worker_on_which_fibers_begin_and_end_by_turns_hardly_takes_it(self):
         # A tree that is run depth first: some tens of its 100,000 leaves are alive at a time.
         self.assertLess(count("skynet", workers=2, groups=1, policy="v2")["pool_locks"], 0.2 / EXCHANGE)
 
     def test_each_workload_of_all_groups_does_something_in_each_of_two(self):
-        for workload in ("spawn_all", "spawn_ext_all", "yield_all", "pingpong_all"):
+        for workload in ("spawn_all", "spawn_across_all", "spawn_ext_all", "yield_all", "pingpong_all"):
             counts = count(workload, workers=4, groups=2)
             self.assertGreater(counts["switches"], 0, workload)
 

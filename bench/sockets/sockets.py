@@ -28,6 +28,7 @@ PROCESS_CHECKS = (
     "GuestStealOrder.ReachesOnlyNodesOfTheSocketByDefaultByTheDistanceThatTheKernelSays",
     "GuestMemory.StacksAndFibersOfEachGroupAreOnItsNode",
     "GuestMemory.QueuesAndWorkersOfEachGroupAreOnItsNode",
+    "GuestMemory.SlotsOfDescriptorsAreOnTheirGroupsNodeThoughOthersGiveThemBack",
     "GuestMemory.TimersOfEachGroupAreOnItsNode",
 )
 HIDDEN_BY_ONE_NODE = """This machine has one NUMA node that this process may use. So this report cannot show: whether memory is on its group's

@@ -8,7 +8,6 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -16,12 +15,9 @@
 #include <cerrno>
 #include <cstddef>
 #include <limits>
-#include <memory>
-#include <new>
 #include <utility>
 
 #include "weft/base/report/check.h"
-#include "weft/base/thread/spin_lock.h"
 #include "weft/io/io_result.h"
 #include "weft/io/reactor/poll_until.h"
 #include "weft/io/wait_fd.h"
@@ -51,47 +47,8 @@ bool ShortReadDrains(int fd) {
 
 }  // namespace
 
-// Free slots. Chunks are never given back (FD6). So they are mapped: in the heap a chunk would keep the memory before
-// it from going back to the system.
-class FdSlotPool {
- public:
-  FdSlot* Take() {
-    {
-      base::SpinLockGuard guard(lock_);
-      if (FdSlot* slot = free_) {
-        free_ = slot->next_free_;
-        return slot;
-      }
-    }
-    constexpr std::size_t kChunk = 64;
-    auto* const chunk = static_cast<FdSlot*>(Map(kChunk * sizeof(FdSlot)));
-    std::uninitialized_default_construct_n(chunk, kChunk);
-    for (std::size_t i = 1; i < kChunk; ++i) Put(&chunk[i]);
-    return &chunk[0];
-  }
-  void Put(FdSlot* slot) {
-    base::SpinLockGuard guard(lock_);
-    slot->next_free_ = free_;
-    free_ = slot;
-  }
-  static FdSlotPool& Get() {
-    static auto* const pool = new FdSlotPool;
-    return *pool;
-  }
-
- private:
-  static void* Map(std::size_t size) {
-    void* const room = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (room == MAP_FAILED) throw std::bad_alloc();
-    return room;
-  }
-
-  base::SpinLock lock_;
-  FdSlot* free_ WEFT_GUARDED_BY(lock_) = nullptr;
-};
-
 FdSlot* FdSlot::Take(int fd) {
-  FdSlot* slot = FdSlotPool::Get().Take();
+  FdSlot* slot = TakeFree();
   slot->fd_ = fd;
   slot->registered_ = 0;
   for (Side& side : slot->sides_) {
@@ -167,8 +124,6 @@ void FdSlot::Drop() noexcept {
   (void)Close();
   if ((uses_.fetch_or(kDropped, std::memory_order_acq_rel) & kFdClosed) != 0) GiveBack();  // As in CloseFd().
 }
-
-void FdSlot::GiveBack() noexcept { FdSlotPool::Get().Put(this); }
 
 void FdSlot::SetReady(Side* side, std::uint32_t flags, WaitList* claimed) noexcept {
   side->queue.lock();

@@ -23,7 +23,8 @@
 //        and an event sets it under that lock before it claims.
 //   FD2  Ready is a hint: a caller that gets EAGAIN waits again. Events of a former use of the slot do no harm.
 //   FD3  The number is closed when Close() was called and no use is left (word `uses_`), so no system call is made on
-//        another descriptor's number. Then the slot goes back to the pool, once its holder has dropped it.
+//        another descriptor's number. Then the slot goes back to the pool (io/reactor/fd_slot_pool.h), once its holder
+//        has dropped it.
 //   FD4  Close() wakes all waiters with operation_canceled, and no wait begins after it.
 //   FD5  A fiber that finds its descriptor ready each time yields after kMaxStreak calls, to let others run.
 //   FD6  The memory of slots is never given back (io/reactor/registration.h).
@@ -194,6 +195,8 @@ class FdSlot final : public EventHandler {
   Deadline LimitOfWait(Direction direction) const noexcept;
   [[nodiscard]] std::error_code WaitInThread(Direction direction, Deadline deadline) noexcept;
   void CloseFd() noexcept;
+  // io/reactor/fd_slot_pool.cc
+  static FdSlot* TakeFree();
   void GiveBack() noexcept;
 
   Side sides_[2];
@@ -206,7 +209,11 @@ class FdSlot final : public EventHandler {
   bool may_have_hung_up_ = false;
   HangupWatch* watch_ = nullptr;
   std::mutex register_mutex_;
+  // io/reactor/fd_slot_pool.h; while it is free, but for home_.
   FdSlot* next_free_ = nullptr;
+  FdSlot* next_batch_ = nullptr;
+  std::uint32_t batch_size_ = 0;
+  std::uint8_t home_ = 0;
 };
 
 }  // namespace weft::io

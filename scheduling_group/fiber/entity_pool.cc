@@ -3,8 +3,8 @@
 
 #include "weft/scheduling_group/fiber/entity_pool.h"
 
-#include <algorithm>
 #include <new>
+#include <utility>
 
 #include "weft/base/report/log.h"
 #include "weft/base/thread/cpu.h"
@@ -89,6 +89,10 @@ constinit base::ThreadEnd at_thread_end(&EndCache);
 WEFT_NOINLINE EntityCache* MakeThreadCache() {
   auto* cache = new (std::nothrow) EntityCache;
   if (cache == nullptr) return nullptr;
+  if (!cache->MakePacks()) {
+    delete cache;
+    return nullptr;
+  }
   (void)at_thread_end.Arm(cache);  // If Arm() fails, the cache stays for ever, with its counts and entities.
   SetCacheOfThread(cache);
   all_caches.Add(cache);
@@ -97,16 +101,38 @@ WEFT_NOINLINE EntityCache* MakeThreadCache() {
 
 }  // namespace
 
+EntityMagazine::~EntityMagazine() {
+  delete hot_;
+  delete cold_;
+}
+
+bool EntityMagazine::MakePacks() noexcept {
+  hot_ = new (std::nothrow) EntityPack;
+  cold_ = new (std::nothrow) EntityPack;
+  return hot_ != nullptr && cold_ != nullptr;
+}
+
 WEFT_NOINLINE bool EntityMagazine::Fill(NodeArenaIndex arena) {
-  count = NodeArenaAt(arena).Take(free, kExchange);
-  return count != 0;
+  if (cold_is_full_) {
+    std::swap(hot_, cold_);
+    cold_is_full_ = false;
+    count_ = EntityPack::kSize;
+    return true;
+  }
+  hot_ = NodeArenaAt(arena).Fill(hot_, &count_);
+  return count_ != 0;
 }
 
 WEFT_NOINLINE void EntityMagazine::Flush(NodeArenaIndex arena) {
-  // The half used least recently.
-  NodeArenaAt(arena).GiveBack(free, kExchange);
-  std::copy(free + kExchange, free + kCapacity, free);
-  count = kCapacity - kExchange;
+  if (cold_is_full_) cold_ = NodeArenaAt(arena).Flush(cold_);
+  std::swap(hot_, cold_);
+  cold_is_full_ = true;
+  count_ = 0;
+}
+
+void EntityMagazine::Return(NodeArenaIndex arena) const {
+  NodeArenaAt(arena).GiveBack(hot_->entities, count_);
+  if (cold_is_full_) NodeArenaAt(arena).GiveBack(cold_->entities, EntityPack::kSize);
 }
 
 EntityCache::~EntityCache() {
@@ -114,7 +140,12 @@ EntityCache::~EntityCache() {
 }
 
 WEFT_NOINLINE EntityMagazine* EntityCache::MakeMagazine(NodeArenaIndex arena) {
-  return others_[arena] = new (std::nothrow) EntityMagazine;
+  auto* const magazine = new (std::nothrow) EntityMagazine;
+  if (magazine != nullptr && !magazine->MakePacks()) {
+    delete magazine;
+    return nullptr;
+  }
+  return others_[arena] = magazine;
 }
 
 WEFT_NOINLINE void EntityCache::TakeIds() {
@@ -124,12 +155,10 @@ WEFT_NOINLINE void EntityCache::TakeIds() {
 }
 
 void EntityCache::ReturnEntities() {
-  NodeArenaAt(kAnyNodeArena).GiveBack(anywhere_.free, anywhere_.count);
+  anywhere_.Return(kAnyNodeArena);
   for (std::size_t arena = 0; arena < kMaxNodeArenas; ++arena) {
     const EntityMagazine* magazine = others_[arena];
-    if (magazine != nullptr) {
-      NodeArenaAt(static_cast<NodeArenaIndex>(arena)).GiveBack(magazine->free, magazine->count);
-    }
+    if (magazine != nullptr) magazine->Return(static_cast<NodeArenaIndex>(arena));
   }
 }
 
@@ -163,11 +192,11 @@ EntityPool::Arena EntityPool::ArenaOn(int node) { return NodeArenaOn(node); }
 FiberEntity* EntityPool::Take(Arena arena) {
   EntityCache* cache = LocalEntityCache();
   EntityMagazine* magazine = cache != nullptr ? cache->MagazineOf(arena) : nullptr;
-  if (magazine == nullptr || (magazine->count == 0 && !magazine->Fill(arena))) [[unlikely]] {
+  FiberEntity* fiber = magazine != nullptr ? magazine->Take(arena) : nullptr;
+  if (fiber == nullptr) [[unlikely]] {
     return RefuseToTake();
   }
   cache->CountTaken();
-  FiberEntity* fiber = magazine->free[--magazine->count];
   fiber->arena_ = arena;
   fiber->id_.store(cache->NextFiberId(), std::memory_order_relaxed);  // For reports; the run queue carries it.
   return fiber;
@@ -180,8 +209,7 @@ void EntityPool::GiveBack(FiberEntity* fiber) noexcept {
   if (magazine == nullptr) [[unlikely]] {
     return GiveBackWithoutMagazine(fiber, arena);
   }
-  if (magazine->count == EntityMagazine::kCapacity) magazine->Flush(arena);
-  magazine->free[magazine->count++] = fiber;
+  magazine->Put(fiber, arena);
   cache->CountGivenBack();
 }
 

@@ -4,8 +4,8 @@
 // EntityPool: allocates the control blocks of fibers, and is the registry of all fibers.
 //
 // Entities lie in chunks that are never unmapped. So a pointer to an entity is always readable, and a fiber that starts
-// enters no list. Free entities lie in per-thread caches (entity_pool.h) and in a central stack that exchanges half a
-// cache at a time under a SpinLock (node_arena.h). After a burst Trim() gives wholly free chunks and pages back to the
+// enters no list. Free entities lie in per-thread caches (entity_pool.h) and in an arena that exchanges half a cache at
+// a time under a SpinLock (node_arena.h). After a burst Trim() gives wholly free chunks and pages back to the
 // OS.
 //
 // Take() returns nullptr if there is no memory for the caller's cache or a chunk, or if the table is full. GiveBack()
@@ -66,19 +66,44 @@ class EntityPool {
   static constexpr std::size_t kEntitiesPerChunk = scheduling_group::kEntitiesPerChunk;
 };
 
-// A cache has a magazine, an array of free entities, for each arena that the thread has met. It is filled and emptied
-// by halves, so that a fiber more or less does not visit the arena each time.
-struct EntityMagazine {
-  static constexpr std::size_t kCapacity = 128;  // 24 KiB of entities: half an L1 data cache.
-  static constexpr std::size_t kExchange = kCapacity / 2;
+// A cache has a magazine for each arena that the thread has met: two packs, so that a fiber more or less does not visit
+// the arena each time. A full or empty pack is exchanged as a whole.
+class EntityMagazine {
+ public:
+  static constexpr std::size_t kCapacity = 2 * EntityPack::kSize;  // 24 KiB of entities: half an L1 data cache.
 
-  // Fills the empty magazine with entities of the arena. False: there is no memory.
-  [[nodiscard]] bool Fill(NodeArenaIndex arena);
-  // Gives half of the full magazine back.
+  EntityMagazine() = default;
+  EntityMagazine(const EntityMagazine&) = delete;
+  EntityMagazine& operator=(const EntityMagazine&) = delete;
+  ~EntityMagazine();
+
+  // Once, before the others. False: there is no memory.
+  [[nodiscard]] bool MakePacks() noexcept;
+
+  // nullptr: there is no memory.
+  FiberEntity* Take(NodeArenaIndex arena) {
+    if (count_ == 0 && !Fill(arena)) [[unlikely]] {
+      return nullptr;
+    }
+    return hot_->entities[--count_];
+  }
+  void Put(FiberEntity* entity, NodeArenaIndex arena) {
+    if (count_ == EntityPack::kSize) [[unlikely]] {
+      Flush(arena);
+    }
+    hot_->entities[count_++] = entity;
+  }
+  // Gives all back.
+  void Return(NodeArenaIndex arena) const;
+
+ private:
+  bool Fill(NodeArenaIndex arena);
   void Flush(NodeArenaIndex arena);
 
-  FiberEntity* free[kCapacity];
-  std::size_t count = 0;
+  std::size_t count_ = 0;  // in `hot_`
+  EntityPack* hot_ = nullptr;
+  EntityPack* cold_ = nullptr;  // full or empty; used less recently
+  bool cold_is_full_ = false;
 };
 
 // One thread's share of the free entities, and of the pool's counts, which only its thread writes and any thread reads.
@@ -86,6 +111,7 @@ struct EntityMagazine {
 class EntityCache {
  public:
   EntityCache() = default;
+  [[nodiscard]] bool MakePacks() noexcept { return anywhere_.MakePacks(); }
   EntityCache(const EntityCache&) = delete;
   EntityCache& operator=(const EntityCache&) = delete;
   ~EntityCache();

@@ -116,6 +116,63 @@ void NodeArena::GiveBack(FiberEntity* const* entities, std::size_t n) {
   free_.Push(entities, n);
 }
 
+EntityPack* NodeArena::Fill(EntityPack* empty, std::size_t* count) {
+  bool wants_pack = false;
+  {
+    base::SpinLockGuard guard(lock_);
+    if (EntityPack* const full = full_) [[likely]] {
+      full_ = full->next;
+      empty->next = std::exchange(empty_, empty);
+      *count = EntityPack::kSize;
+      return full;
+    }
+    *count = TakeFree(empty->entities, EntityPack::kSize);
+    wants_pack = packs_ < kMostPacks;
+  }
+  if (*count == 0) *count = Take(empty->entities, EntityPack::kSize);
+  if (wants_pack) AddPack();  // For when they come back.
+  return empty;
+}
+
+EntityPack* NodeArena::Flush(EntityPack* full) {
+  base::SpinLockGuard guard(lock_);
+  EntityPack* const empty = empty_;
+  if (empty == nullptr) [[unlikely]] {
+    free_.Push(full->entities, EntityPack::kSize);
+    return full;
+  }
+  empty_ = empty->next;
+  full->next = std::exchange(full_, full);
+  return empty;
+}
+
+WEFT_NOINLINE void NodeArena::AddPack() {
+  auto* const pack = new (std::nothrow) EntityPack;
+  if (pack == nullptr) return;
+  base::SpinLockGuard guard(lock_);
+  pack->next = std::exchange(empty_, pack);
+  ++packs_;
+}
+
+WEFT_COLD void NodeArena::DrainPacks() {
+  for (std::uint32_t i = 0; i < kMostPacks; ++i) {  // Others add packs meanwhile.
+    EntityPack* pack = nullptr;
+    {
+      base::SpinLockGuard guard(lock_);
+      if (full_ != nullptr) {
+        pack = std::exchange(full_, full_->next);
+        free_.Push(pack->entities, EntityPack::kSize);
+      } else if (empty_ != nullptr) {
+        pack = std::exchange(empty_, empty_->next);
+      } else {
+        return;
+      }
+      --packs_;
+    }
+    delete pack;
+  }
+}
+
 NodeArena::Snapshot NodeArena::TakeSnapshot() {
   base::SpinLockGuard guard(lock_);
   return {.free = free_.size(), .chunk_count = chunk_count_, .chunks = chunks_};
@@ -262,6 +319,7 @@ WEFT_COLD void ArenaTrimmer::GiveBack() {
 }  // namespace
 
 WEFT_COLD void TrimArena(NodeArena& arena) {
+  arena.DrainPacks();
   const NodeArena::Snapshot snapshot = arena.TakeSnapshot();
   if (snapshot.free < 2 * kEntitiesPerChunk) return;
   ArenaTrimmer trimmer(arena, snapshot);

@@ -189,7 +189,8 @@ WEFT_COLD SchedulingGroup::Parts::Parts(SchedulingGroup* group, const Options& o
 
 WEFT_COLD SchedulingGroup::SchedulingGroup(const Options& options)
     : id_(options.id),
-      slot_(all_idle_groups_, slots, /*wanted=*/!options.of_loop),  // Nobody steals from a loop's.
+      // Nobody steals from a loop's. The arenas number the nodes, as the kernel's own numbers may have gaps.
+      slot_(all_idle_groups_, slots, /*wanted=*/!options.of_loop, EntityPool::ArenaOn(options.node)),
       // On a machine with one node all groups share one, whatever the node's number.
       entity_arena_(EntityPool::ArenaOn(numa::HasSeveralNodes() ? options.node : -1)),
       options_(options) {

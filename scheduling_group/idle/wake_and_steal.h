@@ -16,7 +16,9 @@
 // the other.
 //
 // IdleGroups keeps two bits for each group, so that a search for a sleeper (SG4 in scheduling_group.h) reads one cache
-// line, which no thread writes while all groups are busy, or all sleep now and then:
+// line, which no thread writes while all groups are busy, or all sleep now and then. Each NUMA node has a line of its
+// own: groups that go to sleep on one node take no line from those who push on another, unless these steal across nodes
+// (their masks have both), and then after their own node's. The two bits:
 //
 //   kSet        a worker of the group may sleep
 //   kClearing   a thread finds out whether that is still so; counts as kSet meanwhile
@@ -61,8 +63,9 @@
 // slot(); partners(), nearest first; partner_mask(); steal_requested(); HasStealable(); MayStealFrom(loaded), true if
 // `loaded` is a group that it steals from and does not outlive; Send(worker, loaded), which unparks with the request.
 // Proven in tests/model/idle_loop_model.cc.
-// Rejected: a counter of sleepers (each sleep writes the line); a bit that a group's first sleeper sets and its last
-// one clears (as well, and clearing it late hides the next sleeper).
+// Rejected: one line for all nodes (a push waits for it after each first sleep on another node: bench/results/scaling.md);
+// a line for each group (a push reads as many); a counter of sleepers (each sleep writes the line); a bit that a group's
+// first sleeper sets and its last one clears (as well, and clearing it late hides the next sleeper).
 #ifndef WEFT_SCHEDULING_GROUP_IDLE_WAKE_AND_STEAL_H_
 #define WEFT_SCHEDULING_GROUP_IDLE_WAKE_AND_STEAL_H_
 
@@ -87,24 +90,31 @@ namespace weft::scheduling_group {
 // Announce(): a worker of the group. MayIdle(), Retract(): any thread.
 class IdleGroups {
  public:
-  static constexpr int kNoSlot = -1;  // such a group takes no part in this
-  static constexpr int kMaxSlots = 256;
+  static constexpr int kNoSlot = -1;        // such a group takes no part in this
+  static constexpr int kLines = 8;          // two sockets of four nodes each
+  static constexpr int kSlotsOfLine = 256;  // a cache line of bits
+  static constexpr int kMaxSlots = kLines * kSlotsOfLine;
 
   // A set of groups.
   class Mask {
    public:
+    // The nearest first: MayIdle() looks for them in this order.
     void Add(int slot) {
-      words_[WordOf(slot)] |= (kSet | kClearing) << ShiftOf(slot);
-      first_ = std::min(first_, WordOf(slot));
-      end_ = std::max(end_, WordOf(slot) + 1);
+      std::size_t i = 0;
+      while (i != count_ && parts_[i].word != WordOf(slot)) ++i;
+      if (i == count_) parts_[count_++].word = WordOf(slot);
+      parts_[i].bits |= (kSet | kClearing) << ShiftOf(slot);
     }
-    bool Empty() const noexcept { return end_ == 0; }
+    bool Empty() const noexcept { return count_ == 0; }
 
    private:
     friend class IdleGroups;
-    std::array<std::uint64_t, kMaxSlots / 32> words_{};
-    std::size_t first_ = kMaxSlots / 32;  // of the words that are not 0
-    std::size_t end_ = 0;
+    struct Part {
+      std::size_t word = 0;
+      std::uint64_t bits = 0;
+    };
+    std::size_t count_ = 0;
+    std::array<Part, kMaxSlots / 32> parts_{};
   };
 
   constexpr IdleGroups() = default;
@@ -122,8 +132,9 @@ class IdleGroups {
 
   // After a full fence.
   bool MayIdle(const Mask& mask) const noexcept {
-    for (std::size_t i = mask.first_; i < mask.end_; ++i) {
-      if ((words_[i].load(std::memory_order_relaxed) & mask.words_[i]) != 0) return true;
+    for (std::size_t i = 0; i < mask.count_; ++i) {
+      const Mask::Part& part = mask.parts_[i];
+      if ((words_[part.word].load(std::memory_order_relaxed) & part.bits) != 0) return true;
     }
     return false;
   }
@@ -158,6 +169,7 @@ class IdleGroups {
   static constexpr std::size_t WordOf(int slot) noexcept { return static_cast<std::size_t>(slot) / 32; }
   static constexpr unsigned ShiftOf(int slot) noexcept { return static_cast<unsigned>(slot) % 32 * 2; }
 
+  static_assert(kSlotsOfLine / 32 * sizeof(std::uint64_t) == base::kCacheLineSize);
   alignas(base::kCacheLineSize) std::array<base::Atomic<std::uint64_t>, kMaxSlots / 32> words_{};
 };
 
@@ -166,9 +178,10 @@ class IdleGroupSlots {
  public:
   constexpr IdleGroupSlots() = default;
 
-  // kNoSlot: there are too many groups.
-  int Take() noexcept {
-    for (int slot = 0; slot < IdleGroups::kMaxSlots; ++slot) {
+  // Of a node's line (any number, from 0). kNoSlot: too many groups have it.
+  int Take(unsigned line) noexcept {
+    const int first = static_cast<int>(line % IdleGroups::kLines) * IdleGroups::kSlotsOfLine;
+    for (int slot = first; slot < first + IdleGroups::kSlotsOfLine; ++slot) {
       bool free = false;
       // acquire: pairs with the release in Return().
       if (taken_[static_cast<std::size_t>(slot)].compare_exchange_strong(free, true, std::memory_order_acquire)) {
@@ -187,9 +200,9 @@ class IdleGroupSlots {
 // Owns a group's slot while the group lives; kNoSlot: the group has none.
 class IdleGroupSlot {
  public:
-  // wanted: false: it is to have none.
-  IdleGroupSlot(IdleGroups& groups, IdleGroupSlots& slots, bool wanted) noexcept
-      : groups_(groups), slots_(slots), slot_(wanted ? slots.Take() : IdleGroups::kNoSlot) {}
+  // wanted: false: it is to have none. line: of the group's node.
+  IdleGroupSlot(IdleGroups& groups, IdleGroupSlots& slots, bool wanted, unsigned line) noexcept
+      : groups_(groups), slots_(slots), slot_(wanted ? slots.Take(line) : IdleGroups::kNoSlot) {}
   IdleGroupSlot(const IdleGroupSlot&) = delete;
   IdleGroupSlot& operator=(const IdleGroupSlot&) = delete;
   ~IdleGroupSlot() {

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "weft/io/reactor/fd_slot.h"
+#include "weft/io/reactor/fd_slot_pool.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/timer/fiber_timer.h"
@@ -201,6 +203,23 @@ TEST_F(GuestMemory, TimersOfEachGroupAreOnItsNode) {
   ExpectOnNodesOfGroups(LookInFibers(10, look), "timers");
   // Reused timer memory.
   ExpectOnNodesOfGroups(LookInFibers(10, look), "timers used again");
+}
+
+// Of descriptors, as the library takes them for each connection.
+TEST_F(GuestMemory, SlotsOfDescriptorsAreOnTheirGroupsNodeThoughOthersGiveThemBack) {
+  Start(OneGroupPerNode());
+  for (const char* const what : {"slots", "slots used again"}) {
+    std::mutex mutex;
+    std::vector<io::FdSlot*> slots;
+    const auto look = [&](auto report) {
+      io::FdSlot* const slot = io::FdSlotPool::Take();
+      report(slot);
+      const std::scoped_lock lock(mutex);
+      slots.push_back(slot);
+    };
+    ExpectOnNodesOfGroups(LookInFibers(100, look), what);
+    for (io::FdSlot* slot : slots) io::FdSlotPool::Put(slot);  // By a plain thread, on one of the nodes.
+  }
 }
 
 TEST_F(GuestMemory, StacksAndFibersComeBackToTheirNodeAfterStealing) {

@@ -115,14 +115,33 @@ class Socket {
 // Numbers are places in here.
 constexpr int kSockets = 2;
 Socket* sockets[kSockets];
-bool pool_is_old;
+// What fd_slot_pool.cc has, for one execution: it makes a slot if none is free.
+struct ModelPool {
+  base::SpinLock lock;
+  FdSlot* free = nullptr;
+};
+ModelPool* pool;
 
 ssize_t ReadCall(int fd, std::uint32_t size) { return sockets[fd]->Read(size); }
 
 }  // namespace
 
 // What io/reactor/fd_slot.cc asks the kernel and the reactor for.
-bool ModelPoolIsOld() { return std::exchange(pool_is_old, false); }
+FdSlot* FdSlot::TakeFree() {
+  if (pool == nullptr) pool = new ModelPool;
+  {
+    base::SpinLockGuard guard(pool->lock);
+    if (FdSlot* const slot = pool->free) {
+      pool->free = slot->next_free_;
+      return slot;
+    }
+  }
+  return new FdSlot;
+}
+void FdSlot::GiveBack() noexcept {
+  base::SpinLockGuard guard(pool->lock);
+  next_free_ = std::exchange(pool->free, this);
+}
 void ModelClose(int fd) { sockets[fd]->Close(); }
 bool IsReadableNow(int fd) noexcept { return sockets[fd]->IsReadable(); }
 void ForgetFd(int) {}
@@ -140,7 +159,7 @@ constexpr std::chrono::hours kSoon{1};  // Time is the model's.
 class World {
  public:
   explicit World(model::Scenario& scenario) : scenario_(scenario), fibers_(scenario) {
-    pool_is_old = true;
+    pool = nullptr;
     for (Socket*& socket : sockets) socket = scenario.New<Socket>("socket");
   }
 

@@ -138,13 +138,15 @@ struct World {
 
 // Groups that all send requests to, and steal from, each other. The workers of each look for work when it begins; a
 // group without workers is one whose workers are busy for ever.
-World* NewWorld(model::Scenario& scenario, const std::vector<unsigned>& workers, std::uint32_t locals = 0) {
+// slots: between one group's and the next one's.
+World* NewWorld(model::Scenario& scenario, const std::vector<unsigned>& workers, std::uint32_t locals = 0,
+                int slots = 1) {
   static constexpr const char* kNames[3][kMaxWorkers] = {
       {"worker 0.0", "worker 0.1"}, {"worker 1.0", "worker 1.1"}, {"worker 2.0", "worker 2.1"}};
   auto* world = scenario.New<World>("world");
   for (int i = 0; i < kItems; ++i) world->items[i].local = (locals >> i & 1) != 0;
   for (std::size_t g = 0; g < workers.size(); ++g) {
-    world->groups.push_back(scenario.New<Group>("group", &world->all, world->items, static_cast<int>(g)));
+    world->groups.push_back(scenario.New<Group>("group", &world->all, world->items, static_cast<int>(g) * slots));
   }
   for (Group* group : world->groups) {
     for (Group* other : world->groups) {
@@ -206,6 +208,19 @@ TEST(IdleLoopModel, OneWorkerIsClaimedTwice) {
 TEST(IdleLoopModel, TwoFibersAreRunByTwoGroups) {
   Expect("idle_loop: two for two", 1, 1, [](model::Scenario& scenario) {
     World* world = NewWorld(scenario, {0, 1, 1});
+    world->items[0].waits_for = &world->items[1];
+    scenario.Thread("producer", [=] {
+      world->groups[0]->Push(&world->items[0]);
+      world->groups[0]->Push(&world->items[1]);
+    });
+    scenario.AtEnd([=] { CheckRuns(world, 2); });
+  });
+}
+
+// Each group on a node of its own: a push reads a line for each.
+TEST(IdleLoopModel, TwoFibersAreRunByGroupsOnTwoOtherNodes) {
+  Expect("idle_loop: two for two, of three nodes", 1, 1, [](model::Scenario& scenario) {
+    World* world = NewWorld(scenario, {0, 1, 1}, /*locals=*/0, IdleGroups::kSlotsOfLine);
     world->items[0].waits_for = &world->items[1];
     scenario.Thread("producer", [=] {
       world->groups[0]->Push(&world->items[0]);

@@ -39,7 +39,12 @@ namespace weft::io {
 
 namespace {
 std::array<model::Data<bool>*, 2> is_open;  // by number
-bool pool_is_old;
+// What fd_slot_pool.cc has, for one execution: it makes a slot if none is free.
+struct ModelPool {
+  base::SpinLock lock;
+  FdSlot* free = nullptr;
+};
+ModelPool* pool;
 bool numbers_are_old;
 // Of the number that is waited for, both.
 EventHandler* handler;
@@ -47,8 +52,22 @@ model::Parker* is_registered;
 }  // namespace
 
 // What io/reactor/fd_slot.cc, io/select_sockets.cc and io/wait_fd.cc ask the kernel and the reactor for.
-bool ModelPoolIsOld() { return std::exchange(pool_is_old, false); }
 bool ModelNumbersAreOld() { return std::exchange(numbers_are_old, false); }
+FdSlot* FdSlot::TakeFree() {
+  if (pool == nullptr) pool = new ModelPool;
+  {
+    base::SpinLockGuard guard(pool->lock);
+    if (FdSlot* const slot = pool->free) {
+      pool->free = slot->next_free_;
+      return slot;
+    }
+  }
+  return new FdSlot;
+}
+void FdSlot::GiveBack() noexcept {
+  base::SpinLockGuard guard(pool->lock);
+  next_free_ = std::exchange(pool->free, this);
+}
 void ModelClose(int fd) {
   MODEL_CHECK(is_open[fd]->Read(), "a number is closed twice (FD3)");
   is_open[fd]->Write(false);
@@ -125,7 +144,8 @@ struct Parts {
 template <class Build>
 void Explore(const model::Options& options, Build build) {
   const model::Result result = model::Explore(options, [&](model::Scenario& scenario) {
-    pool_is_old = numbers_are_old = true;
+    pool = nullptr;
+    numbers_are_old = true;
     handler = nullptr;
     is_registered = scenario.New<model::Parker>("registered");
     for (auto*& open : is_open) open = scenario.New<model::Data<bool>>("open", true);

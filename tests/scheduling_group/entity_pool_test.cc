@@ -290,29 +290,52 @@ TEST(EntityCache, EachArenaHasAMagazineOfItsOwn) {
 }
 
 TEST(EntityCache, AMagazineIsFilledAndFlushedByHalves) {
+  constexpr std::size_t kHalf = EntityMagazine::kCapacity / 2;
   const NodeArenaIndex arena = NodeArenaOn(3001);
+  // In the stack, and what it has taken or given back: each Fill() brings an empty pack for one Flush().
+  const auto free = [arena] {
+    NodeArenaAt(arena).DrainPacks();
+    return NodeArenaAt(arena).TakeSnapshot().free;
+  };
   EntityMagazine magazine;
-  ASSERT_TRUE(magazine.Fill(arena));
-  ASSERT_EQ(magazine.count, EntityMagazine::kExchange);
-  // The upper half is used more recently.
-  ASSERT_EQ(NodeArenaAt(arena).Take(magazine.free + magazine.count, EntityMagazine::kExchange),
-            EntityMagazine::kExchange);
-  magazine.count = EntityMagazine::kCapacity;
-  const std::vector<FiberEntity*> before(magazine.free, magazine.free + EntityMagazine::kCapacity);
-  magazine.Flush(arena);
-  ASSERT_EQ(magazine.count, EntityMagazine::kCapacity - EntityMagazine::kExchange);
-  for (std::size_t i = 0; i < magazine.count; ++i) {
-    EXPECT_EQ(magazine.free[i], before[EntityMagazine::kExchange + i]);
-  }
-  NodeArenaAt(arena).GiveBack(magazine.free, magazine.count);
-  EXPECT_EQ(NodeArenaAt(arena).TakeSnapshot().free, kEntitiesPerChunk);
+  ASSERT_TRUE(magazine.MakePacks());
+  std::vector<FiberEntity*> taken;
+  const auto take = [&](std::size_t n) {
+    for (; n != 0; --n) taken.push_back(magazine.Take(arena));
+  };
+  const auto put = [&](std::size_t n) {
+    for (; n != 0; --n) {
+      magazine.Put(taken.back(), arena);
+      taken.pop_back();
+    }
+  };
+  take(1);
+  EXPECT_EQ(free(), kEntitiesPerChunk - kHalf);
+  take(3 * kHalf - 1);
+  EXPECT_EQ(free(), kEntitiesPerChunk - 3 * kHalf);
+  put(2 * kHalf);
+  EXPECT_EQ(free(), kEntitiesPerChunk - 3 * kHalf) << "there is room for both halves";
+  const FiberEntity* const last = taken.back();
+  put(1);
+  EXPECT_EQ(free(), kEntitiesPerChunk - 2 * kHalf);
+  take(1);
+  EXPECT_EQ(taken.back(), last);
+  take(kHalf);
+  EXPECT_EQ(free(), kEntitiesPerChunk - 2 * kHalf) << "it had a half left";
+  take(1);
+  EXPECT_EQ(free(), kEntitiesPerChunk - 3 * kHalf);
+  put(taken.size());
+  magazine.Return(arena);
+  EXPECT_EQ(free(), kEntitiesPerChunk);
 }
 
 TEST(EntityCache, AThreadThatEndsGivesItsEntitiesBack) {
   const NodeArenaIndex arena = NodeArenaOn(3002);
   std::thread([&] {
-    ASSERT_TRUE(LocalEntityCache()->MagazineOf(arena)->Fill(arena));
-    EXPECT_EQ(NodeArenaAt(arena).TakeSnapshot().free, kEntitiesPerChunk - EntityMagazine::kExchange);
+    FiberEntity* const taken = LocalEntityCache()->MagazineOf(arena)->Take(arena);
+    ASSERT_NE(taken, nullptr);
+    EXPECT_EQ(NodeArenaAt(arena).TakeSnapshot().free, kEntitiesPerChunk - EntityPack::kSize);
+    LocalEntityCache()->MagazineOf(arena)->Put(taken, arena);
   }).join();
   EXPECT_EQ(NodeArenaAt(arena).TakeSnapshot().free, kEntitiesPerChunk);
 }

@@ -21,7 +21,7 @@ using List = NeighbourList<Group>;
 class NeighbourListTest : public ::testing::Test {
  protected:
   Group near_{1};
-  Group far_{200};
+  Group far_{IdleGroups::kSlotsOfLine + 200};  // on another node
   Group never_{2};
   Group without_slot_{IdleGroups::kNoSlot};
   const std::vector<List::Neighbour> neighbours_{{&near_, 16}, {&never_, 0}, {&without_slot_, 4}, {&far_, 64, 21}};
@@ -82,22 +82,45 @@ TEST(IdleGroupSlot, AGroupThatEndsReturnsItsBits) {
   IdleGroups::Mask first;
   first.Add(0);
   {
-    const IdleGroupSlot slot(idle, slots, /*wanted=*/true);
+    const IdleGroupSlot slot(idle, slots, /*wanted=*/true, /*line=*/0);
     ASSERT_EQ(slot.Get(), 0);
-    EXPECT_EQ(IdleGroupSlot(idle, slots, /*wanted=*/true).Get(), 1);
+    EXPECT_EQ(IdleGroupSlot(idle, slots, /*wanted=*/true, /*line=*/0).Get(), 1);
     idle.Announce(slot.Get());
     EXPECT_TRUE(idle.MayIdle(first));
   }
   EXPECT_FALSE(idle.MayIdle(first));
-  EXPECT_EQ(IdleGroupSlot(idle, slots, /*wanted=*/true).Get(), 0);
+  EXPECT_EQ(IdleGroupSlot(idle, slots, /*wanted=*/true, /*line=*/0).Get(), 0);
 }
 
-TEST(IdleGroupSlot, WhenAllAreTakenAGroupHasNone) {
+TEST(IdleGroupSlot, WhenAllOfALineAreTakenAGroupHasNone) {
   IdleGroups idle;
   IdleGroupSlots slots;
-  for (int i = 0; i < IdleGroups::kMaxSlots; ++i) ASSERT_EQ(slots.Take(), i);
-  { EXPECT_EQ(IdleGroupSlot(idle, slots, /*wanted=*/true).Get(), IdleGroups::kNoSlot); }
-  EXPECT_EQ(slots.Take(), IdleGroups::kNoSlot);
+  for (int i = 0; i < IdleGroups::kSlotsOfLine; ++i) ASSERT_EQ(slots.Take(0), i);
+  { EXPECT_EQ(IdleGroupSlot(idle, slots, /*wanted=*/true, /*line=*/0).Get(), IdleGroups::kNoSlot); }
+  EXPECT_EQ(slots.Take(0), IdleGroups::kNoSlot);
+  EXPECT_EQ(slots.Take(1), IdleGroups::kSlotsOfLine) << "the other nodes have theirs";
+}
+
+TEST(IdleGroupSlot, EachNodeHasALineUntilThereAreTooMany) {
+  IdleGroupSlots slots;
+  for (unsigned node = 0; node < IdleGroups::kLines; ++node) {
+    EXPECT_EQ(slots.Take(node), static_cast<int>(node) * IdleGroups::kSlotsOfLine);
+  }
+  EXPECT_EQ(slots.Take(IdleGroups::kLines), 1) << "two nodes share a line";
+  EXPECT_EQ(slots.Take(255), (IdleGroups::kLines - 1) * IdleGroups::kSlotsOfLine + 1);
+}
+
+TEST(IdleGroups, AMaskMayHaveAllGroups) {
+  IdleGroups idle;
+  IdleGroups::Mask all;
+  for (int slot = 0; slot < IdleGroups::kMaxSlots; ++slot) all.Add(slot);
+  for (int slot = 0; slot < IdleGroups::kMaxSlots; slot += 31) {
+    EXPECT_FALSE(idle.MayIdle(all));
+    idle.Announce(slot);
+    EXPECT_TRUE(idle.MayIdle(all));
+    EXPECT_TRUE(idle.MayIdle(slot));
+    idle.Forget(slot);
+  }
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <memory>
 #include <random>
 #include <set>
+#include <thread>
 #include <vector>
 
 namespace weft::scheduling_group {
@@ -26,6 +27,22 @@ std::vector<FiberEntity*> Take(NodeArena& arena, std::size_t n) {
 std::vector<FiberEntity*> TakeAllFree(NodeArena& arena) {
   std::vector<FiberEntity*> entities(arena.TakeSnapshot().free);
   EXPECT_EQ(arena.Take(entities.data(), entities.size()), entities.size());
+  return entities;
+}
+
+constexpr std::size_t kChunks = 5;
+
+// All entities of so many chunks.
+std::vector<FiberEntity*> TakeChunks(NodeArena& arena, std::size_t chunks) {
+  std::vector<FiberEntity*> entities(chunks * kEntitiesPerChunk);
+  for (std::size_t taken = 0; taken < entities.size();) {
+    const std::size_t n = arena.Take(&entities[taken], std::min<std::size_t>(64, entities.size() - taken));
+    if (n == 0) {
+      ADD_FAILURE() << "no memory";
+      break;
+    }
+    taken += n;
+  }
   return entities;
 }
 
@@ -77,6 +94,125 @@ TEST(NodeArena, NothingIsTakenOfASnapshotWhenAChunkHasComeSince) {
   (void)TakeAllFree(arena);
   (void)Take(arena, 1);
   EXPECT_EQ(arena.TakeOfSnapshot(snapshot, &entity, 1), 0u);
+}
+
+// Leaves no packs.
+class DrainedArena : public NodeArena {
+ public:
+  ~DrainedArena() { DrainPacks(); }
+};
+
+// As EntityMagazine does.
+class Packs {
+ public:
+  explicit Packs(NodeArena& arena) : arena_(arena) {}
+  ~Packs() { delete pack_; }
+  Packs(const Packs&) = delete;
+  Packs& operator=(const Packs&) = delete;
+
+  // 64 at most.
+  std::vector<FiberEntity*> Fill() {
+    std::size_t count = 0;
+    pack_ = arena_.Fill(pack_, &count);
+    return {pack_->entities, pack_->entities + count};
+  }
+  void Flush(const std::vector<FiberEntity*>& entities) {
+    ASSERT_EQ(entities.size(), EntityPack::kSize);
+    std::copy(entities.begin(), entities.end(), pack_->entities);
+    pack_ = arena_.Flush(pack_);
+  }
+  const EntityPack* pack() const { return pack_; }
+
+ private:
+  NodeArena& arena_;
+  EntityPack* pack_ = new EntityPack;
+};
+
+TEST(NodeArena, AFullPackChangesHandsWhole) {
+  DrainedArena arena;
+  Packs gives(arena);
+  Packs takes(arena);
+  const std::vector<FiberEntity*> entities = gives.Fill();
+  const EntityPack* const full = gives.pack();
+  const std::size_t in_stack = arena.TakeSnapshot().free;
+  gives.Flush(entities);
+  EXPECT_EQ(arena.TakeSnapshot().free, in_stack) << "nothing was copied";
+  EXPECT_NE(gives.pack(), full);
+  const EntityPack* const empty = takes.pack();
+  EXPECT_EQ(takes.Fill(), entities);
+  EXPECT_EQ(takes.pack(), full);
+  // And back.
+  const EntityPack* const others = gives.pack();
+  takes.Flush(entities);
+  EXPECT_EQ(takes.pack(), empty);
+  EXPECT_EQ(gives.Fill(), entities);
+  EXPECT_EQ(gives.pack(), full);
+  EXPECT_NE(others, full);
+}
+
+TEST(NodeArena, WithoutAnEmptyPackTheEntitiesGoIntoTheStack) {
+  DrainedArena arena;
+  std::vector<FiberEntity*> entities = Take(arena, EntityPack::kSize);  // makes no pack
+  const std::size_t in_stack = arena.TakeSnapshot().free;
+  Packs packs(arena);
+  const EntityPack* const own = packs.pack();
+  packs.Flush(entities);
+  EXPECT_EQ(packs.pack(), own);
+  EXPECT_EQ(arena.TakeSnapshot().free, in_stack + EntityPack::kSize);
+  EXPECT_EQ(packs.Fill(), entities);
+}
+
+TEST(NodeArena, ATrimPutsWhatIsInPacksIntoTheStack) {
+  DrainedArena arena;
+  Packs packs(arena);
+  std::vector<std::vector<FiberEntity*>> taken;
+  for (int i = 0; i < 10; ++i) taken.push_back(packs.Fill());
+  for (const auto& entities : taken) packs.Flush(entities);
+  EXPECT_EQ(arena.TakeSnapshot().free, kEntitiesPerChunk - 10 * EntityPack::kSize);
+  arena.DrainPacks();
+  EXPECT_EQ(arena.TakeSnapshot().free, kEntitiesPerChunk);
+  EXPECT_EQ(arena.TakeSnapshot().chunk_count, 1u);
+}
+
+// NA1
+TEST(NodeArena, ThreadsThatExchangePacksLoseNoneAndHaveNoneTwice) {
+  DrainedArena arena;
+  const auto run = [&arena](unsigned seed) {
+    std::mt19937 random(seed);
+    Packs packs(arena);
+    std::vector<std::vector<FiberEntity*>> taken;
+    for (int i = 0; i < 2'000; ++i) {
+      if (random() % 2 == 0) {
+        taken.push_back(packs.Fill());
+        for (FiberEntity* entity : taken.back()) {
+          ASSERT_EQ(entity->next, nullptr) << "two have it";
+          entity->next = entity;
+        }
+      } else if (!taken.empty()) {
+        for (FiberEntity* entity : taken.back()) entity->next = nullptr;
+        if (taken.back().size() == EntityPack::kSize) {
+          packs.Flush(taken.back());
+        } else {
+          arena.GiveBack(taken.back().data(), taken.back().size());
+        }
+        taken.pop_back();
+      }
+      if (random() % 256 == 0) TrimArena(arena);
+    }
+    for (const auto& entities : taken) {
+      for (FiberEntity* entity : entities) entity->next = nullptr;
+      arena.GiveBack(entities.data(), entities.size());
+    }
+  };
+  {
+    std::vector<std::thread> threads;
+    for (unsigned seed = 1; seed <= 4; ++seed) threads.emplace_back(run, seed);
+    for (std::thread& thread : threads) thread.join();
+  }
+  arena.DrainPacks();
+  std::vector<FiberEntity*> all = TakeChunks(arena, arena.TakeSnapshot().chunk_count);
+  std::sort(all.begin(), all.end());
+  EXPECT_EQ(std::unique(all.begin(), all.end()), all.end());
 }
 
 TEST(NodeArena, ANodeHasOneArena) {
@@ -169,22 +305,6 @@ TEST(EntityChunks, AChunkOfANodeThatIsNotThereLiesElsewhere) {
   const EntityChunk* chunk = MakeEntityChunk(/*node=*/1000);
   ASSERT_NE(chunk, nullptr);
   EXPECT_EQ(chunk->entities[0].id(), 0u);
-}
-
-constexpr std::size_t kChunks = 5;
-
-// All entities of so many chunks.
-std::vector<FiberEntity*> TakeChunks(NodeArena& arena, std::size_t chunks) {
-  std::vector<FiberEntity*> entities(chunks * kEntitiesPerChunk);
-  for (std::size_t taken = 0; taken < entities.size();) {
-    const std::size_t n = arena.Take(&entities[taken], std::min<std::size_t>(64, entities.size() - taken));
-    if (n == 0) {
-      ADD_FAILURE() << "no memory";
-      break;
-    }
-    taken += n;
-  }
-  return entities;
 }
 
 TEST(EntityTrim, FewFreeEntitiesStayWarm) {

@@ -376,6 +376,19 @@ TEST_P(SchedulingGroupTest, RunInsteadOfCurrentLosesNeitherTheNewFiberNorTheCall
   EXPECT_TRUE(done.Wait());
 }
 
+// A push on one node reads no line of IdleGroups that a sleep on the other one writes.
+TEST(SchedulingGroup, TheBitsOfTwoNodesLieOnTwoLines) {
+  SchedulingGroup::Options options{.id = 0, .workers = 1, .run_queue_size = 1024, .node = 0};
+  const SchedulingGroup first(options);
+  options.id = 1;
+  const SchedulingGroup second(options);
+  options.id = 2;
+  options.node = 1;
+  const SchedulingGroup other(options);
+  EXPECT_EQ(first.slot() / IdleGroups::kSlotsOfLine, second.slot() / IdleGroups::kSlotsOfLine);
+  EXPECT_NE(first.slot() / IdleGroups::kSlotsOfLine, other.slot() / IdleGroups::kSlotsOfLine);
+}
+
 // Two groups of one worker, the first blocked: what waits there is stolen, save what is local.
 TEST(SchedulingGroup, AnIdleGroupStealsFromItsNeighbourButNotLocalFibers) {
   SchedulingGroup::Options options{.id = 0, .workers = 1, .run_queue_size = 1024};
