@@ -6,7 +6,8 @@
 //   what is wrong    MakeReport() computes in the fiber that serves; what is ready behind it on its worker waits
 //   what shows it    the line "worker 0 ... has run fiber 'report handler' ... for 100 ms", with
 //                    --fiber_slice_warning_ms=100; the histogram weft_ready_wait_seconds of the metrics
-//   what to do       FiberYield() in the loop, now and then; a group of its own for reports (--fiber_groups); FiberBlocking()
+//   what to do       FiberYield() in the loop, now and then; a group of its own for reports (--fiber_groups);
+//                    FiberBlocking()
 //
 // docs/diagnosing.md shows what the outputs look like.
 

@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Http2Session: the life of its streams, and what users of them call. Their bodies: http2_flow_control.cc. The reader and
-// the writer: http2_session.cc.
+// Http2Session: the life of its streams, and what users of them call. Their bodies: http2_flow_control.cc. The reader
+// and the writer: http2_session.cc.
 
 #include <cstring>
 
