@@ -9,6 +9,7 @@
 //   auto fastest_two = CollectN(calls, 2);                           // pairs of index and reply, as they come
 //   auto [index, reply] = CollectAny(calls);
 //   ForEach(orders, [](Order& order) { Ship(order); }, 16);          // at most 16 at a time
+//   ForEach(orders.size(), [&](std::size_t i) { Ship(orders[i]); }); // by number
 //
 // All of them return when every function that was called has ended, so functions may refer to the caller's locals;
 // functions and ranges are not copied. The outcome may be known before: when n have ended, or one has thrown. Functions
@@ -132,6 +133,26 @@ void CallInto(std::optional<R>& result, F&& f) {
     result.emplace(std::invoke(std::forward<F>(f)));
   }
 }
+
+// Calls f(0) ... f(count - 1), at most `limit` at a time; 0: all at once. They begin in this order.
+template <class F>
+void ForEachIndex(std::size_t count, const F& f, std::size_t limit) {
+  base::Atomic<std::size_t> next{0};
+  ChildGroup* running = nullptr;
+  const auto body = [&](std::size_t) {
+    while (!running->IsOver()) {
+      // relaxed: each index is had once; the elements are older than the fibers.
+      const std::size_t i = next.fetch_add(1, std::memory_order_relaxed);
+      if (i >= count) return;
+      f(i);
+    }
+  };
+  ChildGroup group;  // The last of the locals: CG1.
+  running = &group;
+  group.Start("ForEach", limit == 0 || limit > count ? count : limit, body);
+  group.Await();
+}
+
 // What is kept of a function that returns R.
 template <class R>
 using KeptOf = std::conditional_t<std::is_void_v<R>, std::monostate, std::decay_t<R>>;
@@ -277,20 +298,15 @@ requires(fiber::detail::ForwardRange<Range>&& std::invocable<
          F&, decltype(*std::declval<fiber::detail::IteratorOf<Range>&>())>) void ForEach(Range&& range, F&& f,
                                                                                          std::size_t limit = 0) {
   const fiber::detail::Elements<Range> elements(range);
-  base::Atomic<std::size_t> next{0};
-  fiber::detail::ChildGroup* running = nullptr;
-  const auto body = [&](std::size_t) {
-    while (!running->IsOver()) {
-      // relaxed: each index is had once; the elements are older than the fibers.
-      const std::size_t i = next.fetch_add(1, std::memory_order_relaxed);
-      if (i >= elements.size()) return;
-      std::invoke(f, elements[i]);
-    }
-  };
-  fiber::detail::ChildGroup group;  // The last of the locals: CG1.
-  running = &group;
-  group.Start("ForEach", limit == 0 || limit > elements.size() ? elements.size() : limit, body);
-  group.Await();
+  fiber::detail::ForEachIndex(
+      elements.size(), [&](std::size_t i) { std::invoke(f, elements[i]); }, limit);
+}
+// Calls f(0), f(1) ... f(count - 1), at most `limit` at a time; 0: all at once. They begin in this order.
+template <class F>
+requires std::invocable<F&, std::size_t>
+void ForEach(std::size_t count, F&& f, std::size_t limit = 0) {
+  fiber::detail::ForEachIndex(
+      count, [&](std::size_t i) { std::invoke(f, i); }, limit);
 }
 
 namespace fiber {  // docs/from_trpc.md

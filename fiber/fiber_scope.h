@@ -110,7 +110,8 @@ class FiberScope {
   }
 
   // Waits until all have ended, also those that were spawned meanwhile. Then throws the first exception, as the policy
-  // says, or FiberCancelled if the caller itself is cancelled. May be called again, after further Spawn()s.
+  // says, or FiberCancelled if the caller itself is cancelled. The scope's own deadline and Cancel() throw nothing, though
+  // results may be missing: DeadlineHasPassed(), IsCancelled(). May be called again, after further Spawn()s.
   void Wait();
 
   // Calls body() in the scope, which then covers its waits, too: the first failure of a child cancels it. Then as

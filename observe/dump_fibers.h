@@ -26,6 +26,7 @@
 //            shown without
 //   cycles   in text, without a filter, at the end: fibers that wait for each other in a circle (wait_cycles.h), and
 //            workers that wait for a std::mutex which they have locked themselves, for a fiber that has suspended
+//   timers   without a filter, at the end: how many with callbacks are set, by the type of the callback
 //   missing  creators, CPU time: Weft does not keep them
 //
 // Frames have names where the program's files have symbols, and lines where they have debug information; the library

@@ -10,6 +10,7 @@
 
 #include "weft/base/report/check.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/timer/callback/timer_census.h"
 #include "weft/version.h"
 
 namespace weft {
@@ -80,6 +81,7 @@ RuntimeMetrics Metrics() {
   RuntimeMetrics metrics;
   if (!IsRuntimeRunning()) return metrics;
   metrics.fibers = GetFiberCount();
+  metrics.timers = timer::CountCallbackTimers();
   metrics.groups = GetSchedulingCounts();
   metrics.admission = GetAdmissionCounts();
   metrics.blocking = GetFiberBlockingCounts();
@@ -162,6 +164,12 @@ void MetricsText::Add(const RuntimeMetrics& metrics) {
   Gauge("weft_fibers_ready", "Fibers that wait for a worker.", Each(groups, [](const auto& g) { return g.ready; }));
   Gauge("weft_stack_high_water_bytes", "Stack that a fiber has used, at most, of those that were recorded.",
         Each(groups, [](const auto& g) { return g.stack_high_water; }));
+  Gauge("weft_stacks_in_use", "Stacks of fibers, of the default size, and those that workers keep at hand.",
+        Each(groups, [](const auto& g) { return g.stacks_in_use; }));
+  Gauge("weft_stacks_cached", "Stacks of that size that no fiber has, and that hold memory.",
+        Each(groups, [](const auto& g) { return g.stacks_cached; }));
+  Gauge("weft_timers", "Timers with callbacks that have been made and have not ended.",
+        One(static_cast<double>(metrics.timers)));
   Counter("weft_fibers_begun", "Fibers that have run.", sum(&WorkerCounts::begun));
   Counter("weft_fibers_finished", "Fibers that have ended.", sum(&WorkerCounts::finished));
   Counter("weft_run_queue_overflows", "Fibers that became ready while the run queue was full.",

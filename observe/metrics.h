@@ -42,6 +42,7 @@ namespace weft {
 // A snapshot. Its parts are read one after the other, while the runtime goes on.
 struct RuntimeMetrics {
   std::size_t fibers = 0;           // alive
+  std::size_t timers = 0;           // with callbacks: set, or made and not enabled yet
   std::vector<GroupCounts> groups;  // empty: no runtime
   AdmissionCounts admission;        // fiber/fiber_limiter.h
   io::BlockingCounts blocking;      // the pool of io/fiber_blocking.h

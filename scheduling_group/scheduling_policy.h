@@ -130,7 +130,7 @@ class SchedulingPolicy {
   virtual std::vector<std::span<const std::byte>> Memory() const { return {}; }
 };
 
-// Policies by name, in policy/policy_dispatch.cc. Any thread.
+// Policies by name (policy_registry.cc). Any thread.
 
 // Makes the policy of one group. Called once a group, by the thread that starts the runtime.
 using SchedulingPolicyFactory = std::function<std::unique_ptr<SchedulingPolicy>(const SchedulingPolicy::Options&)>;

@@ -1,44 +1,44 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// A sick program: fibers call what blocks their thread, until no worker is left. The program does not get on.
+// A sick program: a fiber reads from a pipe by read(), which blocks its worker in the kernel.
 //
-//   what is wrong    each query reads its answer by read(), which knows no fibers: it stops the worker, not the fiber
-//   what shows it    the log, after a second: the group stands still, and each worker "is blocked in read()";
-//                    below, the fibers that run there
-//   what to do       weft::FiberBlocking([&] { return ::read(...); }), or a weft::TcpStream where it is a socket
+//   what is wrong    Fetch() calls what waits for the kernel; the fiber keeps its worker, which does nothing
+//   what shows it    a dump (kill -QUIT <pid>): 'fetcher' is running, its stack ends in read(); the line "worker 0 ... has run
+//                    fiber 'fetcher' ... for", with --fiber_slice_warning_ms, while no CPU is busy
+//   what to do       io/ for sockets and pipes; FiberBlocking([&] { return ::read(...); }) for what has no other way;
+//                    weft::hook for a library that calls read() itself
 //
 // docs/diagnosing.md shows what the outputs look like.
 
 #include <gflags/gflags.h>
 #include <unistd.h>
 
-#include <array>
-#include <vector>
+#include <csignal>
+#include <iostream>
 
+#include "weft/observe/dump_on_signal.h"
 #include "weft/weft.h"
 
 namespace {
 
-[[gnu::noinline]] void Query(int database) {
-  char answer;
-  static_cast<void>(::read(database, &answer, 1));
+[[gnu::noinline]] char Fetch(int from) {
+  char byte = 0;
+  return ::read(from, &byte, 1) == 1 ? byte : '?';
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, /*remove_flags=*/true);
+  static_cast<void>(weft::DumpFibersOnSignal(SIGQUIT));
   weft::StartRuntime();
 
-  std::array<int, 2> database{};  // Nobody answers.
-  if (::pipe(database.data()) != 0) return 1;
-  constexpr int kQueries = 100;
-  std::vector<weft::Fiber> queries;
-  for (int i = 0; i < kQueries; ++i) {
-    queries.emplace_back(weft::Fiber::Attributes{.name = "query"}, [&] { Query(database[0]); });
-  }
-  for (weft::Fiber& query : queries) query.Join();
+  int ends[2] = {};
+  if (::pipe(ends) != 0) return 1;
+  weft::Fiber fetcher({.name = "fetcher"}, [&] { std::cout << Fetch(ends[0]); });
+  std::cout << "The fetcher has been started." << std::endl;
+  fetcher.Join();
 
   return weft::TerminateRuntime() == 0 ? 0 : 1;
 }

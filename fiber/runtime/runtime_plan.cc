@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -57,18 +59,20 @@ std::vector<int> WorkerCpusHere(const PlannedGroup& planned, const numa::Topolog
   return cpus;
 }
 
-// By island: groups of a node, and of all nodes between which an idle worker searches.
-std::vector<unsigned> WorkersOfIslands(const scheduling_group::GroupPlan& plan, const RuntimeOptions& options) {
-  std::vector<unsigned> islands;
+// By island: groups of a node, and of all nodes between which an idle worker searches. Of each name: names are kept
+// apart by the user's wish, and none is another one's island.
+std::map<std::string, std::vector<unsigned>> WorkersOfIslands(const scheduling_group::GroupPlan& plan,
+                                                              const RuntimeOptions& options) {
+  std::map<std::string, std::vector<unsigned>> islands;
   std::vector<bool> seen(plan.groups.size(), false);
   for (std::size_t first = 0; first < plan.groups.size(); ++first) {
     if (seen[first]) continue;
-    islands.push_back(0);
+    unsigned& workers = islands[plan.groups[first].name].emplace_back(0);
     std::vector<std::size_t> reached = {first};
     seen[first] = true;
     for (std::size_t i = 0; i < reached.size(); ++i) {
       const PlannedGroup& group = plan.groups[reached[i]];
-      islands.back() += group.workers;
+      workers += group.workers;
       for (const PlannedGroup::Neighbour& neighbour : group.neighbours) {
         const auto other = static_cast<std::size_t>(neighbour.group);
         if (seen[other] || (!neighbour.same_node && StealEveryN(neighbour, options) == 0)) continue;
@@ -136,13 +140,16 @@ std::int64_t StealEveryN(const PlannedGroup::Neighbour& neighbour, const Runtime
 
 std::string DescribeIslands(const scheduling_group::GroupPlan& plan, const RuntimeOptions& options) {
   if (options.cross_numa_work_stealing_ratio != RuntimeOptions::kStealByDistance) return "";
-  const std::vector<unsigned> islands = WorkersOfIslands(plan, options);
-  const auto [least, most] = std::minmax_element(islands.begin(), islands.end());
-  if (islands.size() < 2 || *least >= scheduling_group::kMinPlannedGroupSize) return "";
-  return base::StrCat("the workers are ", islands.size(), " islands of ", *least,
-                      *least == *most ? std::string() : base::StrCat(" to ", *most),
-                      ", on NUMA nodes of different sockets, between which no work moves: "
-                      "--fiber_cross_numa_work_stealing_ratio=64 moves it, and so does --fiber_numa_aware=off");
+  for (const auto& [name, islands] : WorkersOfIslands(plan, options)) {
+    const auto [least, most] = std::minmax_element(islands.begin(), islands.end());
+    if (islands.size() < 2 || *least >= scheduling_group::kMinPlannedGroupSize) continue;
+    return base::StrCat("the workers ", name.empty() ? std::string() : base::StrCat("of '", name, "' "), "are ",
+                        islands.size(), " islands of ", *least,
+                        *least == *most ? std::string() : base::StrCat(" to ", *most),
+                        ", on NUMA nodes of different sockets, between which no work moves: "
+                        "--fiber_cross_numa_work_stealing_ratio=64 moves it, and so does --fiber_numa_aware=off");
+  }
+  return "";
 }
 
 }  // namespace weft::fiber

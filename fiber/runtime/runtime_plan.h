@@ -34,8 +34,8 @@ scheduling_group::SchedulingGroup::Options OptionsOfGroup(int id, const scheduli
 std::int64_t StealEveryN(const scheduling_group::PlannedGroup::Neighbour& neighbour, const RuntimeOptions& options);
 
 // A line about islands, for the log: nodes, alone or with those that they steal from, that have fewer workers than a
-// group should have, while no work moves to or from the rest. Empty: there are none, or
-// --fiber_cross_numa_work_stealing_ratio has been chosen.
+// group should have, while no work moves to or from the rest. Where groups have names, of one name that has any.
+// Empty: there are none, or --fiber_cross_numa_work_stealing_ratio has been chosen.
 std::string DescribeIslands(const scheduling_group::GroupPlan& plan, const RuntimeOptions& options);
 
 }  // namespace weft::fiber

@@ -187,7 +187,7 @@ StartPlan PlanStart(const char* caller, const FiberAttributes& attributes) {
   plan.policy = attributes.launch_policy;
   plan.options.group_local = attributes.scheduling_group_local;
   plan.options.placed = attributes.scheduling_group < scheduling_group::kNamedGroups;
-  plan.options.priority = static_cast<std::uint8_t>(attributes.priority);
+  plan.options.priority = attributes.priority & FiberEntity::kMaxPriority;
   plan.options.name = attributes.name.empty() ? nullptr : attributes.name.c_str();
   plan.options.stack_size = attributes.stack_size;
   plan.options.guard_size = attributes.stack_guard_size;

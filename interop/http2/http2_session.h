@@ -364,6 +364,7 @@ class Http2Session {
   // put_out(begin, size) puts a piece into `out`.
   template <class Put>
   io::IoResult WritePieces(Http2Stream& stream, std::size_t size, Deadline deadline, const Put& put_out);
+  void OpenWindow();
   void Resume(Http2Stream& stream);
   void GiveBack(Http2Stream& stream, std::size_t bytes);
   static std::error_code WhyNotWritable(const Http2Stream& stream);

@@ -1,10 +1,9 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Http2Session: what users of streams call. The reader and the writer: http2_session.cc.
+// Http2Session: the life of its streams, and what users of them call. Their bodies: http2_flow_control.cc. The reader and
+// the writer: http2_session.cc.
 
-#include <algorithm>
-#include <condition_variable>
 #include <cstring>
 
 #include "weft/base/report/check.h"
@@ -12,15 +11,8 @@
 #include "weft/interop/http2/http2_fields.h"
 #include "weft/interop/http2/http2_session.h"
 #include "weft/interop/http2_error.h"
-#include "weft/sync/fiber_cancelled.h"
 
 namespace weft::interop {
-
-namespace {
-
-constexpr std::uint32_t kUsualWindow = 65'535;
-
-}  // namespace
 
 Http2Session::Http2Session(Side side, const Http2Transport& transport, const Http2Options& options)
     : side_(side),
@@ -43,8 +35,7 @@ Http2Session::Http2Session(Side side, const Http2Transport& transport, const Htt
                                              {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, options.stream_window},
                                              {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, options.max_header_list}};
   static_cast<void>(nghttp2_submit_settings(session_, NGHTTP2_FLAG_NONE, settings, std::size(settings)));
-  const auto window = static_cast<std::int32_t>(std::max(options.connection_window, kUsualWindow));
-  static_cast<void>(nghttp2_session_set_local_window_size(session_, NGHTTP2_FLAG_NONE, 0, window));
+  OpenWindow();
 }
 
 Http2Session::~Http2Session() {
@@ -91,115 +82,6 @@ void Http2Session::CloseAll(std::error_code error) {
 bool Http2Session::TakeBack(Http2Stream& stream) {
   return side_ == Side::kClient && nghttp2_session_get_stream_user_data(session_, stream.id) == nullptr &&
          nghttp2_submit_rst_stream(session_, NGHTTP2_FLAG_NONE, stream.id, NGHTTP2_CANCEL) == 0;
-}
-
-void Http2Session::DropUnread(Http2Stream& stream) {
-  const std::size_t unread = stream.unread();
-  GiveBack(stream, unread);
-  stream.SkipIn(unread);
-  std::string().swap(stream.in);
-}
-
-void Http2Session::GiveBack(Http2Stream& stream, std::size_t bytes) {
-  if (bytes == 0 || ended_) return;
-  if (stream.gone) {
-    static_cast<void>(nghttp2_session_consume_connection(session_, bytes));
-  } else {
-    static_cast<void>(nghttp2_session_consume(session_, stream.id, bytes));
-  }
-}
-
-std::error_code Http2Session::Wait(Lock& lock, FiberConditionVariable& condition, Deadline deadline) {
-  try {
-    if (condition.wait(lock, deadline) == std::cv_status::timeout) return std::make_error_code(std::errc::timed_out);
-  } catch (const FiberCancelled&) {
-    return std::make_error_code(std::errc::operation_canceled);  // As calls of io/ do; the next wait throws again.
-  }
-  return {};
-}
-
-Deadline Http2Session::OwnOr(Deadline deadline) const {
-  return deadline.is_none() && options_.stream_timeout.count() > 0 ? Deadline(options_.stream_timeout) : deadline;
-}
-
-io::IoResult Http2Session::Read(Http2Stream& stream, void* data, std::size_t size, Deadline deadline) {
-  if (size == 0) return {};
-  deadline = OwnOr(deadline);
-  Lock lock(mutex_);
-  for (std::error_code late; stream.unread() == 0; late = Wait(lock, stream.changed, deadline)) {
-    if (stream.end_received) return {};
-    if (stream.closed) return {0, stream.error};
-    if (late) {
-      stream.io_failed = true;
-      return {0, late};
-    }
-  }
-  const std::size_t taken = TakeIn(stream, data, size);
-  Flush(lock);
-  return {taken, {}};
-}
-
-std::size_t Http2Session::TakeIn(Http2Stream& stream, void* data, std::size_t size) {
-  const std::size_t taken = std::min(size, stream.unread());
-  std::memcpy(data, stream.in.data() + stream.in_begin, taken);
-  stream.SkipIn(taken);
-  GiveBack(stream, taken);
-  return taken;
-}
-
-std::size_t Http2Session::RoomIn(const Http2Stream& stream) const {
-  return options_.send_buffer - std::min(options_.send_buffer, stream.unsent());
-}
-
-io::IoResult Http2Session::Write(Http2Stream& stream, const void* data, std::size_t size, Deadline deadline) {
-  return WritePieces(stream, size, deadline, [&](std::size_t begin, std::size_t taken) {
-    PutOut(stream, {static_cast<const char*>(data) + begin, taken});
-  });
-}
-
-io::IoResult Http2Session::Write(Http2Stream& stream, const NoncontiguousBuffer& body, Deadline deadline) {
-  return WritePieces(stream, body.ByteSize(), deadline, [&](std::size_t begin, std::size_t taken) {
-    stream.out.Append(body.Slice(begin, taken));
-    Resume(stream);
-  });
-}
-
-template <class Put>
-io::IoResult Http2Session::WritePieces(Http2Stream& stream, std::size_t size, Deadline deadline, const Put& put_out) {
-  deadline = OwnOr(deadline);
-  io::IoResult put;
-  std::error_code late;
-  Lock lock(mutex_);
-  for (;;) {
-    put.error = WhyNotWritable(stream);
-    if (put.error) return put;
-    if (stream.has_no_body) return {size, {}};
-    const std::size_t taken = std::min(size - put.bytes, RoomIn(stream));
-    if (taken != 0) {
-      put_out(put.bytes, taken);
-      put.bytes += taken;
-      Flush(lock);  // It may release the mutex, and may have made room.
-    }
-    if (put.bytes == size) return put;
-    if (stream.closed || RoomIn(stream) != 0) continue;
-    if (late) {
-      stream.io_failed = true;
-      put.error = late;
-      return put;
-    }
-    late = Wait(lock, stream.changed, deadline);
-  }
-}
-
-void Http2Session::PutOut(Http2Stream& stream, std::string_view bytes) {
-  stream.out.AppendCopy(bytes);
-  Resume(stream);
-}
-
-void Http2Session::Resume(Http2Stream& stream) {
-  if (!stream.deferred) return;
-  stream.deferred = false;
-  static_cast<void>(nghttp2_session_resume_data(session_, stream.id));  // H2S3
 }
 
 std::error_code Http2Session::WhyNotWritable(const Http2Stream& stream) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <ios>
@@ -15,6 +16,7 @@
 #include <tuple>
 #include <utility>
 
+#include "weft/base/fiber_clock.h"
 #include "weft/context/stack/stack_registry.h"
 
 namespace weft::observe {
@@ -42,6 +44,10 @@ std::string Range(Time least, Time most) {
   const std::string low = Seconds(least);
   const std::string high = Seconds(most);
   return low == high ? low : low + " to " + high;
+}
+
+std::chrono::milliseconds DueIn(timer::Tick tick) {
+  return std::chrono::floor<std::chrono::milliseconds>(timer::BeginOfTick(tick) - FiberClock::now());
 }
 
 std::string Object(scheduling_group::WaitReason reason) {
@@ -177,6 +183,24 @@ void FiberReport::WriteText(std::ostream& out) {
   const std::size_t shown = std::min(groups.size(), options_.most_groups);
   for (std::size_t i = 0; i < shown; ++i) WriteTextGroup(out, groups[i]);
   if (shown < groups.size()) out << "\n... and " << groups.size() - shown << " more groups of fibers\n";
+  if (timers_.count != 0) WriteTextTimers(out);
+}
+
+void FiberReport::WriteTextTimers(std::ostream& out) const {
+  constexpr std::size_t kMostKinds = 10;
+  out << "\n" << timers_.count << " timers with callbacks are set";
+  if (!timers_.complete) out << ", and perhaps more: a lock was not to be had";
+  out << "\n";
+  for (std::size_t i = 0; i < std::min(timers_.kinds.size(), kMostKinds); ++i) {
+    const timer::TimerKind& kind = timers_.kinds[i];
+    out << "  " << kind.count << " with " << kind.callback;
+    if (kind.periodic != 0) out << ", " << kind.periodic << " of them periodic";
+    if (kind.armed != 0) out << ", due in " << Range(DueIn(kind.next), DueIn(kind.last));
+    out << "\n";
+  }
+  if (timers_.kinds.size() > kMostKinds) {
+    out << "  ... and those of " << timers_.kinds.size() - kMostKinds << " more kinds of callbacks\n";
+  }
 }
 
 void FiberReport::WriteTextGroup(std::ostream& out, const Group& group) {
@@ -295,7 +319,25 @@ void FiberReport::WriteJson(std::ostream& out) {
     out << (i == 0 ? "\n" : ",\n");
     WriteJsonStack(out, shown[i]);
   }
-  out << "]}\n";
+  out << "]";
+  if (timers_.count != 0) WriteJsonTimers(out);
+  out << "}\n";
+}
+
+void FiberReport::WriteJsonTimers(std::ostream& out) const {
+  out << ",\n\"timers\": [";
+  const char* separator = "\n  ";
+  for (const timer::TimerKind& kind : timers_.kinds) {
+    out << std::exchange(separator, ",\n  ") << "{\"count\": " << kind.count << ", \"callback\": ";
+    WriteQuoted(out, kind.callback);
+    out << ", \"periodic\": " << kind.periodic;
+    if (kind.armed != 0) {
+      out << ", \"next_due_in_ms\": " << DueIn(kind.next).count()
+          << ", \"last_due_in_ms\": " << DueIn(kind.last).count();
+    }
+    out << "}";
+  }
+  out << "]";
 }
 
 void FiberReport::WriteJsonFiber(std::ostream& out, const FiberRecord& fiber) {

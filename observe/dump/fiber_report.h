@@ -10,12 +10,14 @@
 #include <iosfwd>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "weft/observe/dump/fiber_filter.h"
 #include "weft/observe/dump/fiber_reader.h"
 #include "weft/observe/dump/stack_table.h"
 #include "weft/observe/dump_options.h"
+#include "weft/timer/callback/timer_census.h"
 
 namespace weft::observe {
 
@@ -27,6 +29,8 @@ class FiberReport {
   void Add(FiberRecord fiber);
   // A line for the head of the report.
   void Remark(std::string line);
+  // Shown if there are any.
+  void Add(timer::TimerCensus timers) { timers_ = std::move(timers); }
   // When all are there.
   void Write(std::ostream& out);
 
@@ -47,9 +51,11 @@ class FiberReport {
   void WriteTextWait(std::ostream& out, const Group& group);
   void WriteTextList(std::ostream& out, const Group& group);
   void WriteTextStack(std::ostream& out, const FiberRecord& fiber);
+  void WriteTextTimers(std::ostream& out) const;
   void WriteJson(std::ostream& out);
   void WriteJsonFiber(std::ostream& out, const FiberRecord& fiber);
   void WriteJsonStack(std::ostream& out, std::size_t number);
+  void WriteJsonTimers(std::ostream& out) const;
 
   const DumpOptions& options_;
   const FiberFilter& filter_;
@@ -60,6 +66,7 @@ class FiberReport {
   std::map<std::uint64_t, const FiberRecord*> by_entity_;  // both: when all are there
   std::map<std::uint64_t, FrameName> names_;
   std::vector<std::string> remarks_;
+  timer::TimerCensus timers_;
 };
 
 }  // namespace weft::observe

@@ -57,10 +57,11 @@ bool Write(std::ostream& out, const DumpOptions& options, TimePoint look_until) 
         "fibers are missing: this process may read its memory neither by process_vm_readv() nor by "
         "/proc/self/mem");
   }
+  // Of a process that dies its locks may be held.
+  const bool all = options.filter.empty() && look_until == FiberReader::kAlways;
+  if (all) report.Add(timer::TakeTimerCensus());
   report.Write(out);
-  if (options.format == DumpOptions::Format::kText && options.filter.empty() && look_until == FiberReader::kAlways) {
-    WriteDeadlocks(out, &memory);
-  }
+  if (options.format == DumpOptions::Format::kText && all) WriteDeadlocks(out, &memory);
   return true;
 }
 

@@ -63,9 +63,14 @@ struct FiberOwner {
 
 // What the creator of a fiber may ask for.
 struct StartOptions {
-  bool group_local = false;                      // never leaves its scheduling group
-  bool placed = false;                           // its creator chose the group: it leaves it by a steal only
-  std::uint8_t priority = 0;                     // at most FiberEntity::kMaxPriority
+  // One byte, whose bits lie as in FiberEntity's flags: a start copies them at once. (Each field a byte: a child of a
+  // scope that both workers run cost 87 ns rather than 78.)
+  bool group_local : 1 = false;  // never leaves its scheduling group
+  bool : 2;
+  bool placed : 1 = false;  // its creator chose the group: it leaves it by a steal only
+  bool : 1;
+  std::uint8_t priority : 3 = 0;  // at most FiberEntity::kMaxPriority
+
   const char* name = nullptr;                    // copied
   std::size_t stack_size = 0;                    // 0: the group's default
   std::size_t guard_size = 0;                    // 0: the group's default

@@ -62,6 +62,7 @@ class GroupStacks {
   ~GroupStacks();
 
   context::StackPool& pool() noexcept { return pool_; }
+  const context::StackPool& pool() const noexcept { return pool_; }
   // guard_bytes 0: the group's guard. nullptr: no memory for the pool. Aborts beyond the largest sizes.
   context::StackPool* OfSize(std::size_t bytes, std::size_t guard_bytes);
 

@@ -40,6 +40,9 @@ GroupCounts ReadCounts(const SchedulingGroup& group) {
   counts.oldest_ready = group.overload().oldest();
   counts.starts_refused = group.starts_refused();
   counts.stack_high_water = group.group_stacks().high_water();
+  const context::StackPool::Statistics stacks = group.group_stacks().pool().statistics();
+  counts.stacks_in_use = stacks.in_use;
+  counts.stacks_cached = stacks.free_warm;
   for (unsigned w = 0; w < group.size(); ++w) {
     const WorkerCounters& worker = group.counters(w);
     const QueueCounts queue = group.policy().CountsOf(w);

@@ -60,6 +60,9 @@ struct GroupCounts {
   std::uint64_t starts_refused = 0;          // starts, or batches, for which the run queue was full for too long
   // Bytes of stack that a fiber has used, at most, of those that were recorded (--fiber_record_stack_every).
   std::size_t stack_high_water = 0;
+  // Of the default size: those of fibers and those that workers keep at hand; and those that are free and hold memory.
+  std::size_t stacks_in_use = 0;
+  std::size_t stacks_cached = 0;
   std::vector<WorkerCounts> workers;
   std::vector<StealCounts> steals;          // nearest first
   std::uint64_t stolen_out_same_node = 0;   // fibers taken from it by groups of its node

@@ -240,6 +240,34 @@ TEST_P(CollectTest, ForEachCallsForEachElementAndNoMoreThanTheLimitAtOnce) {
   InThread(check);
 }
 
+TEST_P(CollectTest, ForEachOfANumberCallsForEachIndexAndNoMoreThanTheLimitAtOnce) {
+  const auto check = [] {
+    std::vector<int> calls(50);
+    std::atomic<int> now{0};
+    std::atomic<int> most{0};
+    const auto work = [&](std::size_t i) {
+      const int running = ++now;
+      for (int seen = most; running > seen && !most.compare_exchange_weak(seen, running);) {
+      }
+      FiberYield();
+      ++calls[i];
+      --now;
+    };
+    ForEach(calls.size(), work, 3);
+    EXPECT_LE(most, 3);
+    ForEach(calls.size(), work);
+    EXPECT_EQ(calls, std::vector<int>(50, 2));
+    ForEach(0, work);
+    FiberLatch all(4);
+    ForEach(4, [&](int) { all.ArriveAndWait(); });
+    EXPECT_THROW(ForEach(
+                     3, [](std::size_t i) { throw std::out_of_range(std::to_string(i)); }, 1),
+                 std::out_of_range);
+  };
+  InFiber(check);
+  InThread(check);
+}
+
 TEST_P(CollectTest, ForEachWithoutALimitRunsAllAtOnce) {
   InFiber([] {
     FiberLatch all(10);

@@ -148,6 +148,23 @@ TEST(Islands, AreNoneWhereNodesOfASocketHelpEachOtherOrAreLargeEnough) {
   EXPECT_EQ(Islands("numa:1 core:2 pu:1"), "");
 }
 
+std::string IslandsOf(const std::string& groups, const std::string& topology) {
+  RuntimeOptions options;
+  options.groups = groups;
+  options.topology = topology;
+  return DescribeIslands(Plan(options).plan, options);
+}
+
+TEST(Islands, AreNotNamesThatTheUserKeepsApart) {
+  EXPECT_EQ(IslandsOf("latency:1,batch:1", "numa:1 core:2 pu:1"), "");
+  EXPECT_EQ(IslandsOf("latency:6,batch:2", "numa:1 core:8 pu:1"), "");
+}
+
+TEST(Islands, AreThoseOfAName) {
+  const std::string text = IslandsOf("latency:6,batch:2", "pack:2 numa:1 core:4 pu:1");
+  EXPECT_NE(text.find("the workers of 'batch' are 2 islands of 1,"), std::string::npos) << text;
+}
+
 TEST(Islands, AreNotNamedToAUserWhoHasChosenTheRatio) {
   RuntimeOptions options;
   options.topology = "pack:2 numa:1 core:4 pu:1";

@@ -51,6 +51,10 @@
 #include "weft/sync/wait_group.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/observe/dump_until.h"
+#include "weft/timer/callback/timer_census.h"
+#include "weft/timer/fiber_timer.h"
+#include "weft/timer/queue/timer_shard.h"
+#include "weft/timer/queue/timer_slab.h"
 
 #include "testing/patience.h"
 
@@ -465,6 +469,47 @@ TEST(DumpPage, ThePageOfDiagnosingShowsWhatADumpSays) {
   for (Fiber& request : requests) request.Join();
 }
 
+struct Reminder {
+  void operator()() const {}
+};
+
+TEST_P(DumpFibersTest, TimersAreShownByTheirCallbacks) {
+  EXPECT_FALSE(Has(DumpText(), "timers with callbacks")) << "there are none";
+  std::vector<std::uint64_t> timers;
+  for (int i = 0; i < 1'000; ++i) timers.push_back(SetFiberTimer(1h + i * 1s, Reminder{}));
+  timers.push_back(SetFiberTimer(2h, 1s, [wide = std::array<char, 40>{}] { static_cast<void>(wide); }));
+  timers.push_back(CreateFiberTimer(1h, Reminder{}));  // Not enabled: it is not set.
+  const std::regex shown(
+      "\n1001 timers with callbacks are set\n"
+      "  1000 with weft::observe::.*Reminder, due in 3.6e\\+03 s to 4.6e\\+03 s\n"
+      "  1 with .*TimersAreShownByTheirCallbacks.*, 1 of them periodic, due in 7.2e\\+03 s\n");
+  const std::string dump = DumpText();
+  EXPECT_TRUE(std::regex_search(dump, shown)) << dump;
+  EXPECT_FALSE(Has(DumpText({.filter = "state=parked"}), "timers with callbacks"));
+  const std::string json = DumpText({.format = DumpOptions::Format::kJson});
+  EXPECT_TRUE(Has(json, "\"timers\": [\n  {\"count\": 1000, \"callback\": \"weft::observe::")) << json;
+  EXPECT_TRUE(Has(json, "\"periodic\": 1, \"next_due_in_ms\": 719")) << json;
+  for (const std::uint64_t timer : timers) KillFiberTimer(timer);
+  EXPECT_FALSE(Has(DumpText(), "timers with callbacks")) << "they have ended";
+}
+
+// As in a forked child of a process that was setting a timer.
+TEST_P(DumpFibersTest, AShardWhoseLockIsHeldForEverIsLeftOut) {
+  timer::TimerShard* shard = nullptr;
+  const std::uint64_t timer = SetFiberTimer(1h, Reminder{});
+  for (const auto& chunk : timer::weft_timer_chunks) {
+    if (chunk.load() != nullptr && chunk.load()->live != 0) shard = chunk.load()->shard;
+  }
+  ASSERT_NE(shard, nullptr);
+  shard->lock.lock();
+  const timer::TimerCensus census = timer::TakeTimerCensus();
+  shard->lock.unlock();
+  EXPECT_FALSE(census.complete);
+  EXPECT_EQ(census.count, 0u);
+  EXPECT_TRUE(timer::TakeTimerCensus().complete);
+  KillFiberTimer(timer);
+}
+
 TEST_P(DumpFibersTest, JsonIsRead) {
   if (std::system("python3 -c 'import json' 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
   FiberEvent event;
@@ -483,6 +528,7 @@ assert waiter["name"] == "a \"name\"\n\u00ff", waiter
 assert groups["event"]["count"] == 1 and groups["event"]["state"] == "parked"
 joiner = groups["join"]["fibers"][0]
 assert joiner["owner"] == waiter["id"] and 0 < joiner["deadline_in_ms"] <= 3600000, joiner
+assert "timers" not in dump, dump["timers"]
 assert dump["why_no_stacks"] or any("FiberMain" in f["function"] for f in dump["stacks"][groups["join"]["stack"]])
 ')",
       "w");

@@ -7,15 +7,21 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/timer/fiber_timer.h"
 
 namespace weft {
 namespace {
@@ -58,6 +64,32 @@ TEST(MetricsTest, TheyCountWhatHasHappened) {
   EXPECT_EQ(ValueOf(page, "weft_ready_wait_seconds_bucket{group=\"0\",le=\"+Inf\"}"), waited);
   EXPECT_GT(ValueOf(page, "weft_ready_wait_seconds_sum{group=\"0\"}"), 0);
   EXPECT_EQ(page.find("# EOF"), std::string::npos);
+}
+
+TEST(MetricsTest, StacksAndTimersAreCountedWhileTheyAreThere) {
+  const fiber::RuntimeOf runtime({2, 1});
+  const auto page = [] { return Page(Metrics()); };
+  FiberEvent end;
+  std::atomic<int> begun{0};
+  std::vector<Fiber> fibers;
+  constexpr int kFibers = 1'000;  // More than workers keep at hand.
+  for (int i = 0; i < kFibers; ++i) {
+    fibers.emplace_back([&] {
+      ++begun;
+      end.Wait();
+    });
+  }
+  while (begun != kFibers) std::this_thread::yield();
+  std::vector<std::uint64_t> timers;
+  for (int i = 0; i < 10; ++i) timers.push_back(SetFiberTimer(std::chrono::hours(1), [] {}));
+  EXPECT_GE(ValueOf(page(), "weft_stacks_in_use{group=\"0\"}"), kFibers);
+  EXPECT_EQ(ValueOf(page(), "weft_timers"), 10);
+  end.Set();
+  for (Fiber& fiber : fibers) fiber.Join();
+  for (const std::uint64_t timer : timers) KillFiberTimer(timer);
+  EXPECT_LT(ValueOf(page(), "weft_stacks_in_use{group=\"0\"}"), kFibers);
+  EXPECT_GT(ValueOf(page(), "weft_stacks_cached{group=\"0\"}"), 0);
+  EXPECT_EQ(ValueOf(page(), "weft_timers"), 0);
 }
 
 TEST(MetricsTest, AGroupWithANameHasItAsALabel) {
