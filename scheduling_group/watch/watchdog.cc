@@ -239,6 +239,7 @@ void Watchdog::CheckLimits(TimePoint now, Reports* reports) {
 }
 
 bool Watchdog::WatchedWorker::LookAtGroup() noexcept {
+  // Where it stops, ready fibers are left. (The worker may be one that was left behind.)
   if (index_ != 0 || group_->of_loop() || group_->stopping()) return false;
   group_->LookAtReadyFibers();
   const std::chrono::nanoseconds limit = group_->options().stall_warning;
