@@ -14,8 +14,8 @@ void OverloadDetector::Look(TimePoint now, std::uint64_t turns, std::size_t read
   std::chrono::nanoseconds age = oldest() + slot;
   const std::size_t waited = std::min(ready, ready_);
   const bool moved = waited == 0 || turns != turns_;
-  if (waited == 0) {
-    age = std::chrono::nanoseconds(0);  // Those that are ready have come since.
+  if (waited == 0 || turns - turns_ >= waited) {
+    age = std::chrono::nanoseconds(0);  // Those that are ready may have come since.
   } else if (moved) {
     const double per_turn = static_cast<double>((now - moved_at_).count()) / static_cast<double>(turns - turns_);
     const double wait = std::min(per_turn * static_cast<double>(waited), static_cast<double>(age.count()));

@@ -10,9 +10,10 @@
 // How old the oldest ready fiber is follows from two counts that the group has anyway: the turns of its workers and the
 // fibers that are ready. While no turn begins, it ages as time goes on. If `turns` began meanwhile, the oldest of these
 // `ready` waits for  time * ready / turns  (J. D. C. Little, A proof for the queuing formula L = lambda W, 1961); but
-// no longer than its age at the last look and the time since. Nothing is stamped: pushes and pops pay nothing. Turns of
-// handed-over fibers count, too, so it is a lower bound: up to kMaxHandOffs + 1 times less than the wait in the queue.
-// For that there are the samples.
+// no longer than its age at the last look and the time since. If as many turns began as fibers had waited, these may
+// all have come since, in a burst: it is 0. Nothing is stamped: pushes and pops pay nothing. Turns of handed-over
+// fibers count, too, so it is a lower bound: up to kMaxHandOffs + 1 times less than the wait in the queue. For that,
+// and for waits of less than kSlot, there are the samples.
 //
 // A burst makes fibers wait, too, but is over soon; in an overload no pause comes. That is the idea of CoDel (K.
 // Nichols, V. Jacobson, Controlling Queue Delay, ACM Queue, 2012). A slot of kSlot is bad if the oldest ready fiber is

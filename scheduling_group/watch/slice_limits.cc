@@ -38,7 +38,7 @@ std::string Describe(const NamedSlice& slice) {
 // What its thread does, what to do, and the stack.
 std::string DescribeMore(const NamedSlice& slice) {
   const ThreadNow now = LookAtThread(slice.thread);
-  const std::string text = now.text.empty() ? "" : base::StrCat(": it ", now.text, now.Advice());
+  const std::string text = now.text.empty() ? "" : base::StrCat(": it ", now.text, AdviceTo(!now.blocked, now.blocked));
   return text + DescribeFibers(base::StrCat("state=running,id=", slice.fiber_id), now.may_be_signalled);
 }
 

@@ -70,6 +70,16 @@ std::string ReadLine(const std::string& path) {
   return std::string(text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
 }
 
+// Of a futex(): its fourth argument. Then a signal ends it (restart_syscall(2)), and so sem_timedwait().
+bool HasTimeout(std::string_view line) {
+  for (int i = 0; i < 4; ++i) {
+    const std::size_t space = line.find(' ');
+    if (space == std::string_view::npos) return false;
+    line.remove_prefix(space + 1);
+  }
+  return !line.starts_with("0x0 ");
+}
+
 }  // namespace
 
 std::string DescribeFibers(std::string_view filter, bool running_stacks) {
@@ -78,7 +88,9 @@ std::string DescribeFibers(std::string_view filter, bool running_stacks) {
   return describe != nullptr ? "\n" + describe(filter, running_stacks) : "";
 }
 
-std::string_view ThreadNow::Advice() const noexcept {
+std::string_view AdviceTo(bool computes, bool blocked) noexcept {
+  if (computes && blocked)
+    return "; a call that blocks belongs into FiberBlocking(), a long computation needs FiberYield()";
   return blocked ? "; a call that blocks belongs into FiberBlocking()" : "; a long computation needs FiberYield()";
 }
 
@@ -90,7 +102,8 @@ ThreadNow ParseThreadNow(std::string_view line) {
   if (number < 0) return {.text = "waits for memory or a debugger", .blocked = true, .may_be_signalled = true};
   for (const SystemCall& call : kSystemCalls) {
     if (call.number != number) continue;
-    return {.text = base::StrCat("is blocked in ", call.name), .blocked = true, .may_be_signalled = call.restarts};
+    const bool bears_it = call.restarts && !(number == SYS_futex && HasTimeout(line));
+    return {.text = base::StrCat("is blocked in ", call.name), .blocked = true, .may_be_signalled = bears_it};
   }
   return {.text = base::StrCat("is blocked in system call ", number), .blocked = true, .may_be_signalled = false};
 }
@@ -103,12 +116,14 @@ void ReportStandstill(const Standstill& standstill) {
   constexpr std::size_t kMostWorkers = 8;
   std::string workers;
   bool may_ask = true;
+  bool computes = false;
   bool blocked = false;
   for (std::size_t i = 0; i < standstill.workers.size(); ++i) {
     const auto& [index, thread] = standstill.workers[i];
     const ThreadNow now = LookAtThread(thread);
     may_ask = may_ask && now.may_be_signalled;
-    blocked = blocked || now.blocked;
+    computes = computes || !now.blocked;
+    blocked = blocked || now.blocked || now.text.empty();
     if (i < kMostWorkers) {
       workers += base::StrCat(i == 0 ? "worker " : ", worker ", index, " (thread ", thread, ") ",
                               now.text.empty() ? "is hidden" : now.text);
@@ -119,7 +134,7 @@ void ReportStandstill(const Standstill& standstill) {
   const std::string filter = base::StrCat("state=running,group=", standstill.group);
   WEFT_LOG(WARNING, "scheduling group ", standstill.label, " stands still: ", standstill.ready,
            " fibers are ready, and no worker has switched for ", standstill.lasts / std::chrono::milliseconds(1),
-           " ms: ", workers, ThreadNow{.text = "", .blocked = blocked}.Advice(), " (--fiber_stall_warning_ms)",
+           " ms: ", workers, AdviceTo(computes, blocked), " (--fiber_stall_warning_ms)",
            DescribeFibers(filter, may_ask));
 }
 

@@ -6,7 +6,8 @@
 //
 // Layers above know how to read fibers and stacks: observe/dump/dump_install.cc sets `describe_fibers`. It asks running
 // workers by a signal, which some system calls do not bear: poll() and sleep() fail with EINTR. Nobody has asked for
-// these lines, so a worker in such a call is not asked (ThreadNow::may_be_signalled).
+// these lines, so a worker in such a call is not asked (ThreadNow::may_be_signalled). It may begin one before the
+// signal comes: there is no way to send one to a thread only if it computes.
 //
 // Cost: a report takes some ms, and the stacks 10 to 100 ms, in which the Watchdog does nothing else. So a group that
 // stands still is reported each time that it has stood twice as long.
@@ -35,9 +36,9 @@ struct ThreadNow {
   std::string text;               // "computes", "is blocked in read()"; "" if it is not known
   bool blocked = false;           // in the kernel
   bool may_be_signalled = false;  // no system call of its fails because of that
-  // What to do: "; let it ...".
-  std::string_view Advice() const noexcept;
 };
+// What to do: "; let it ...". Of a thread that computes, is blocked, or may do either.
+std::string_view AdviceTo(bool computes, bool blocked) noexcept;
 ThreadNow LookAtThread(pid_t thread);
 // Of the line in /proc/<pid>/task/<tid>/syscall.
 ThreadNow ParseThreadNow(std::string_view line);

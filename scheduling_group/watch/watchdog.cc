@@ -150,6 +150,7 @@ void Watchdog::ThreadMain() noexcept {
   numa::RunWhereTheFirstThreadOf(::getpid());
   int quiet_checks = 0;
   next_warning_at_ = {};
+  next_standstill_at_ = {};
   while (!stopping_.load(std::memory_order_relaxed)) {
     quiet_checks = Check() ? 0 : quiet_checks + 1;
     if (quiet_checks < kQuietChecks) {
@@ -195,23 +196,20 @@ bool Watchdog::Check() noexcept {
     Reports reports;
     {
       const std::lock_guard guard(workers_lock_);
+      WatchedWorker* stands_still = nullptr;  // One at a check.
       for (WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
         somebody_is_up |= worker->Check(now);
-        if (!worker->LookAtGroup()) continue;
-        if (reports.standstill.has_value()) {
-          worker->stood_still_ = {};  // At the next check.
-        } else {
-          reports.standstill = Describe(worker->group_);
-        }
+        if (worker->LookAtGroup() && stands_still == nullptr) stands_still = worker;
       }
+      if (stands_still != nullptr) reports.standstill = DescribeIfDue(stands_still);
       if (has_limits && somebody_is_up) CheckLimits(now, &reports);
     }
-    if (reports.standstill.has_value()) ReportStandstill(*reports.standstill);
+    if (reports.standstill.has_value()) Report(*reports.standstill);
     if (reports.warning.has_value()) SliceLimits::Warn(*reports.warning, reports.others);
     if (reports.error.has_value()) SliceLimits::ReportError(*std::move(reports.error));
     if (checks() % kLookEvery == 0) LookAtDescriptors();
   } catch (const std::bad_alloc&) {
-    // No memory for a line.
+    // No memory for the lines either: a later check has them.
   }
   return somebody_is_up;
 }
@@ -239,6 +237,7 @@ void Watchdog::CheckLimits(TimePoint now, Reports* reports) {
 }
 
 bool Watchdog::WatchedWorker::LookAtGroup() noexcept {
+  // Where it stops, ready fibers are left. (The worker may be one that was left behind.)
   if (index_ != 0 || group_->of_loop() || group_->stopping()) return false;
   group_->LookAtReadyFibers();
   const std::chrono::nanoseconds limit = group_->options().stall_warning;
@@ -247,12 +246,14 @@ bool Watchdog::WatchedWorker::LookAtGroup() noexcept {
     stood_still_ = {};
     return false;
   }
-  if (stands < 2 * stood_still_) return false;
-  stood_still_ = stands;
-  return true;
+  return stands >= 2 * stood_still_;
 }
 
-Standstill Watchdog::Describe(SchedulingGroup* group) const {
+// Nothing: the last report was too long.
+std::optional<Standstill> Watchdog::DescribeIfDue(WatchedWorker* first_of_group) const {
+  if (std::chrono::steady_clock::now() < next_standstill_at_) return std::nullopt;
+  const SchedulingGroup* const group = first_of_group->group_;
+  first_of_group->stood_still_ = group->overload().standstill();
   Standstill standstill{.group = group->id(),
                         .label = group->Label(),
                         .ready = group->overload().ready(),
@@ -264,6 +265,13 @@ Standstill Watchdog::Describe(SchedulingGroup* group) const {
   std::sort(standstill.workers.begin(), standstill.workers.end(),
             [](const auto& one, const auto& other) { return one.index < other.index; });
   return standstill;
+}
+
+void Watchdog::Report(const Standstill& standstill) {
+  const TimePoint begin = std::chrono::steady_clock::now();
+  ReportStandstill(standstill);
+  const TimePoint end = std::chrono::steady_clock::now();
+  next_standstill_at_ = end + std::min<std::chrono::nanoseconds>(kPauseAfterReport * (end - begin), kMostReportPause);
 }
 
 pid_t Watchdog::ThreadOf(const FiberEntity* fiber) noexcept {

@@ -123,6 +123,9 @@ class Watchdog {
   static constexpr std::chrono::milliseconds kMostPause{80};
   // After so many checks that find all asleep the Watchdog turns off. Then a worker that gets up wakes it, by a futex.
   static constexpr int kQuietChecks = 5;
+  // After a report of a group, times what that took: with 64 groups that stand still it has time for the rest of it.
+  static constexpr int kPauseAfterReport = 10;
+  static constexpr std::chrono::seconds kMostReportPause{10};
   // Half a check's time, since the third check may come a little early.
   static constexpr std::chrono::nanoseconds kMustHaveRun = kCheckEvery / 2;
 
@@ -180,7 +183,7 @@ class Watchdog {
              Turn() == seen_turn_;  // In this order: LS1.
     }
     std::optional<NamedSlice> LookAtFiber(TimePoint now) const;
-    // Of the group's first worker. True: the group stands still for long, and this is to be said.
+    // By the group's first worker. True: it stands still, twice as long as when that was said last.
     bool LookAtGroup() noexcept;
 
     const WorkerCounters* const counters_;
@@ -244,7 +247,8 @@ class Watchdog {
   }
   bool Check() noexcept;
   void CheckLimits(TimePoint now, Reports* reports);
-  Standstill Describe(SchedulingGroup* group) const;
+  std::optional<Standstill> DescribeIfDue(WatchedWorker* first_of_group) const;
+  void Report(const Standstill& standstill);
   bool AllSleep() noexcept;
 
   WatchSwitch switch_;
@@ -256,6 +260,7 @@ class Watchdog {
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   TimePoint next_warning_at_{};           // Used by the thread only.
+  TimePoint next_standstill_at_{};        // likewise
   std::atomic<std::uint64_t> checks_{0};  // Only the thread writes it.
 };
 

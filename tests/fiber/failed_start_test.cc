@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <new>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "weft/base/report/log.h"
@@ -37,11 +39,23 @@ namespace {
 thread_local int allocations_left = 0;
 std::atomic<int> threads_left{0};  // likewise
 void (*before_refusal)() = nullptr;
+std::atomic<bool> refuse_watchdog{false};
+std::atomic<int> watchdog_refusals{0};
+
+bool IsWatchdog() {
+  std::array<char, 16> name{};
+  return ::pthread_getname_np(::pthread_self(), name.data(), name.size()) == 0 &&
+         std::string_view(name.data()) == "FiberWatchdog";
+}
 
 bool IsTheOne(int* left) { return *left != 0 && --*left == 0; }
 
 void* Allocate(std::size_t size, std::size_t alignment) {
   if (IsTheOne(&allocations_left)) throw std::bad_alloc();
+  if (refuse_watchdog && IsWatchdog()) {
+    ++watchdog_refusals;
+    throw std::bad_alloc();
+  }
   void* memory = nullptr;
   if (alignment < sizeof(void*)) alignment = sizeof(void*);
   if (::posix_memalign(&memory, alignment, size != 0 ? size : 1) != 0) throw std::bad_alloc();
@@ -205,6 +219,30 @@ TEST_F(FailedStart, ItsTimersStayWhileAThreadLivesThatWasLeftBehind) {
   detail::RuntimeInstance::grace_for_threads_ = detail::RuntimeInstance::kGraceForThreads;
   StartRuntime(TwoGroups());
   RunAFiberAndTerminate();
+}
+
+// Not a start: the Watchdog's report of a group that stands still. It ended the process.
+TEST_F(FailedStart, TheWatchdogBearsThatThereIsNoMemoryForItsReport) {
+  RuntimeOptions options = OptionsOf({1, 1});
+  options.stall_warning = std::chrono::milliseconds(20);
+  StartRuntime(options);
+  std::atomic<bool> runs{false};
+  std::atomic<bool> enough{false};
+  ASSERT_TRUE(StartFiberDetached([&] {
+    runs = true;
+    while (!enough) std::this_thread::yield();
+  }));
+  while (!runs) std::this_thread::yield();
+  std::atomic<bool> said{false};
+  base::SetLogSink([&](base::LogSeverity, const char*, int, std::string_view) { said = true; });
+  refuse_watchdog = true;
+  ASSERT_TRUE(StartFiberDetached([] {}));
+  while (watchdog_refusals == 0) std::this_thread::yield();
+  EXPECT_FALSE(said);
+  refuse_watchdog = false;
+  while (!said) std::this_thread::yield();  // The later line.
+  enough = true;
+  EXPECT_EQ(TerminateRuntime(), std::size_t{0});
 }
 #endif
 

@@ -34,6 +34,7 @@
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/scheduling_policy.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/scheduling_group/worker/worker_slot.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
@@ -604,6 +605,38 @@ TEST_P(LeftThreadsTest, OneThatWasLeftBehindMayReturnBesideTheNextRuntime) {
   }));
   EXPECT_EQ(TerminateRuntime(), 0U);
   EXPECT_TRUE(ended);
+}
+
+// Its group's ready fibers never run, and nobody can do anything about that.
+TEST_P(LeftThreadsTest, TheGroupOfThoseLeftBehindIsNotSaidToStandStill) {
+  struct Seen {
+    std::atomic<int> busy{0};
+    std::atomic<bool> enough{false};
+  };
+  auto& seen = Immortal<Seen>();
+  RuntimeOptions options = Impatient();
+  options.stall_warning = 100ms;  // Longer than its end takes.
+  StartRuntime(options);
+  const int workers = GetParam().workers;
+  const FiberAttributes in_group{.scheduling_group = 0, .scheduling_group_local = true};
+  for (int i = 0; i < workers; ++i) {
+    ASSERT_TRUE(StartFiberDetached(in_group, [&] {
+      ++seen.busy;
+      while (!seen.enough) std::this_thread::yield();
+    }));
+  }
+  while (seen.busy != workers) std::this_thread::yield();
+  ASSERT_TRUE(StartFiberDetached(in_group, [] {}));
+  EXPECT_EQ(TerminateRuntime(), static_cast<std::size_t>(workers) + 1);
+  {
+    const RuntimeOf runtime(OptionsOf(GetParam()));
+    LogCatcher log;
+    auto& watchdog = scheduling_group::Watchdog::Get();
+    for (const auto enough = watchdog.checks() + 25; watchdog.checks() < enough;) std::this_thread::yield();
+    EXPECT_EQ(log.text().find("stands still"), std::string::npos) << log.text();
+  }
+  seen.enough = true;
+  while (scheduling_group::LeftThreads::Any()) std::this_thread::yield();
 }
 
 TEST_P(LeftThreadsTest, OneThatWasLeftBehindMayCallAnything) {

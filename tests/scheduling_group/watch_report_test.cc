@@ -9,8 +9,12 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <string>
+#include <string_view>
 #include <thread>
+
+#include "weft/base/log_sink.h"
 
 namespace weft::scheduling_group {
 namespace {
@@ -20,7 +24,7 @@ TEST(WatchReport, AThreadThatRunsComputes) {
   EXPECT_EQ(now.text, "computes");
   EXPECT_FALSE(now.blocked);
   EXPECT_TRUE(now.may_be_signalled);
-  EXPECT_EQ(now.Advice(), "; a long computation needs FiberYield()");
+  EXPECT_EQ(AdviceTo(!now.blocked, now.blocked), "; a long computation needs FiberYield()");
 }
 
 // A poll would fail with EINTR, and a read from a socket that has a time-out.
@@ -29,12 +33,35 @@ TEST(WatchReport, WhatASignalWouldDisturbGetsNone) {
     const ThreadNow now = ParseThreadNow(std::to_string(call) + " 0x3 0x7ffe 0x1 0x0 0x0 0x0 0x7ffd 0x7f12\n");
     EXPECT_TRUE(now.blocked) << call;
     EXPECT_FALSE(now.may_be_signalled) << call;
-    EXPECT_EQ(now.Advice(), "; a call that blocks belongs into FiberBlocking()");
+    EXPECT_EQ(AdviceTo(!now.blocked, now.blocked), "; a call that blocks belongs into FiberBlocking()");
   }
   EXPECT_EQ(ParseThreadNow("9999 0x3\n").text, "is blocked in system call 9999");
   const ThreadNow mutex = ParseThreadNow(std::to_string(SYS_futex) + " 0x7f00 0x80\n");
   EXPECT_NE(mutex.text.find("is blocked in futex()"), std::string::npos) << mutex.text;
   EXPECT_TRUE(mutex.may_be_signalled);
+}
+
+// sem_timedwait() fails with EINTR, whatever SA_RESTART says.
+TEST(WatchReport, AFutexWithATimeOutGetsNoSignal) {
+  const std::string wait = std::to_string(SYS_futex) + " 0x7fb634c7aea0 0x189 0x0 ";
+  EXPECT_FALSE(ParseThreadNow(wait + "0x7fb634c7ae90 0x0 0xffffffff 0x7fb634c7ade0 0x7fb634d04f16\n").may_be_signalled);
+  EXPECT_TRUE(ParseThreadNow(wait + "0x0 0x0 0xffffffff 0x7fb634c7ade0 0x7fb634d04f16\n").may_be_signalled);
+}
+
+TEST(WatchReport, WhereWorkersDoBothOrAreHiddenBothAreAdvised) {
+  std::string text;
+  base::SetLogSink([&](base::LogSeverity, const char*, int, std::string_view line) { text = line; });
+  constexpr pid_t kNobody = 1 << 30;
+  ReportStandstill({.group = 3,
+                    .label = "3",
+                    .ready = 2,
+                    .lasts = std::chrono::seconds(1),
+                    .workers = {{.index = 0, .thread = kNobody}}});
+  base::SetLogSink({});
+  EXPECT_NE(text.find("worker 0 (thread 1073741824) is hidden; a call that blocks belongs into FiberBlocking(), a long "
+                      "computation needs FiberYield()"),
+            std::string::npos)
+      << text;
 }
 
 TEST(WatchReport, APageFaultIsNoCall) {
