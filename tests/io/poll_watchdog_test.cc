@@ -2,12 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <system_error>
 #include <thread>
 
+#include "weft/base/report/build_mode.h"
 #include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/tests/io/io_fixture.h"
 
@@ -90,6 +93,26 @@ TEST_F(PollWatchdog, NothingFiresAfterRemove) {
   }
   EXPECT_EQ(OpenDescriptors(), open);
 }
+
+#if !WEFT_TSAN  // It allows no threads in the child of a process with threads.
+// The child has no thread of its parent's.
+TEST_F(PollWatchdog, AForkedChildHasOneOfItsOwn) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(20);
+    Counter counter;
+    std::error_code error;
+    if (!Watchdog::Get().AddTeam() || !Watchdog::Get().AddTimer(&counter, &counter.watchdog, &error)) ::_exit(1);
+    WatchTimers::Start(counter.watchdog, 1ms);
+    while (counter.count.load(std::memory_order_acquire) == 0) std::this_thread::yield();
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+#endif
 
 }  // namespace
 }  // namespace weft::io
