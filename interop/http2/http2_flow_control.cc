@@ -6,8 +6,8 @@
 //   in    What has come waits in the stream's `in`, at most stream_window of it, and connection_window for all streams.
 //         A byte's window goes back to the peer when the user has read it, not when it comes: a user who does not read
 //         stops the peer (H2S4). nghttp2 sends the WINDOW_UPDATE once half a window is to be given back.
-//   out   A write waits while the stream's `out` has send_buffer bytes. nghttp2 takes from `out` what the peer's windows
-//         allow, at Flush(); whoever waits to write is woken then (http2_callbacks.cc).
+//   out   A write waits while the stream's `out` has send_buffer bytes. nghttp2 takes from `out` what the peer's
+//         windows allow, at Flush(); whoever waits to write is woken then (http2_callbacks.cc).
 
 #include <algorithm>
 #include <condition_variable>

@@ -63,9 +63,10 @@
 // slot(); partners(), nearest first; partner_mask(); steal_requested(); HasStealable(); MayStealFrom(loaded), true if
 // `loaded` is a group that it steals from and does not outlive; Send(worker, loaded), which unparks with the request.
 // Proven in tests/model/idle_loop_model.cc.
-// Rejected: one line for all nodes (a push waits for it after each first sleep on another node: bench/results/scaling.md);
-// a line for each group (a push reads as many); a counter of sleepers (each sleep writes the line); a bit that a group's
-// first sleeper sets and its last one clears (as well, and clearing it late hides the next sleeper).
+// Rejected: one line for all nodes (a push waits for it after each first sleep on another node:
+// bench/results/scaling.md); a line for each group (a push reads as many); a counter of sleepers (each sleep writes the
+// line); a bit that a group's first sleeper sets and its last one clears (as well, and clearing it late hides the next
+// sleeper).
 #ifndef WEFT_SCHEDULING_GROUP_IDLE_WAKE_AND_STEAL_H_
 #define WEFT_SCHEDULING_GROUP_IDLE_WAKE_AND_STEAL_H_
 
