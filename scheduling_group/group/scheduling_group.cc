@@ -17,18 +17,21 @@
 #include "weft/base/report/log.h"
 #include "weft/context/stack/overflow_handler.h"
 #include "weft/numa/memory/affinity.h"
+#include "weft/scheduling_group/events/recorder.h"
 #include "weft/scheduling_group/idle/idle_loop.h"
 #include "weft/scheduling_group/policy/policy_loop.h"
 #include "weft/scheduling_group/queue/start_when_full.h"
 
 namespace weft::scheduling_group {
 
+static_assert(kMaxWorkersPerGroup <= Recorder::kMostWorkers);
+
 bool SchedulingGroup::Start(FiberEntity* fiber) {
   WorkerBase* caller = CurrentWorker();
   if (RefusesStartOf(caller)) [[unlikely]] {
     return false;
   }
-  SamplePush(caller, fiber);
+  SamplePush(caller, fiber, ReadyReason::kStarted);
   const bool local = fiber->group_local();  // After the push it is another's.
   const int worker = WorkerOf(caller, this);
   if (parts_->policy.TryPushNewAndFence(fiber, worker)) [[likely]] {
@@ -54,15 +57,35 @@ void SchedulingGroup::Ready(FiberEntity* fiber, ReadyReason reason) {
 
 void SchedulingGroup::ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason) {
   WorkerBase* caller = CurrentWorker();
-  PushCountdownOf(caller).CountEach(count, [=, this](std::size_t i) { StampFiber(caller, fibers[i]); });
+  PushCountdownOf(caller).CountEach(count, [=, this](std::size_t i) { StampFiber(caller, fibers[i], reason); });
   policy().PushBatch(fibers, count, reason, WorkerOf(caller, this));
   Notify();
 }
 
-WEFT_NOINLINE WEFT_COLD void SchedulingGroup::StampFiber(WorkerBase* caller, FiberEntity* fiber) noexcept {
+WEFT_NOINLINE WEFT_COLD void SchedulingGroup::StampFiber(WorkerBase* caller, FiberEntity* fiber,
+                                                         ReadyReason reason) noexcept {
   PushSampler& sampler =
       caller != nullptr ? caller->group->worker_slot(caller->index).push_sampler : ThisThreadsPushSampler().sampler;
-  parts_->ready_waits.Stamp(fiber, sampler, &PushCountdownOf(caller));
+  PushCountdown& countdown = PushCountdownOf(caller);
+  const bool is_sample = sampler.IsSample(&countdown);
+  const RecordLevel level = Recorder::level();
+  const bool all = level == RecordLevel::kFull;
+  if (all || (is_sample && level == RecordLevel::kSampled)) {
+    if (reason == ReadyReason::kWoken) Recorder::Woken(caller, fiber, /*sampled=*/!all, sampler.shift());
+    if (reason == ReadyReason::kStarted) Recorder::Started(caller, fiber);
+  }
+  if (is_sample) parts_->ready_waits.Stamp(fiber, sampler, &countdown);
+  if (all) sampler.LookAtEach(&countdown);
+}
+
+WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordReadyWait(unsigned worker, FiberEntity* fiber) noexcept {
+  parts_->ready_waits.Record(worker, fiber);
+  Recorder::Ran(CurrentWorker(), fiber);
+}
+
+WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordStolenWait(unsigned worker, FiberEntity* fiber) noexcept {
+  parts_->ready_waits.RecordStolen(worker, fiber);
+  Recorder::Ran(CurrentWorker(), fiber);
 }
 
 // The poll comes first, so that the pop can bring what it made ready.
