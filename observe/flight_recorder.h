@@ -13,8 +13,8 @@
 //     ...
 //   }
 //
-//   kSampled  sleeps of workers, steals, polls, timers, cancellations, marks; and of wakes and starts a sample, one each
-//             10 to 20 us of a thread, with what the fiber had waited for and when it ran then
+//   kSampled  sleeps of workers, steals, polls, timers, cancellations, marks; and of wakes and starts a sample, one
+//             each 10 to 20 us of a thread, with what the fiber had waited for and when it ran then
 //   kFull     each switch, each wake, each start
 //
 // Each worker writes what it does into memory of its own, over what is oldest: 8,192 events, or in kFull 131,072 (24
@@ -52,7 +52,7 @@ namespace observe {
 struct RecordingData;
 }  // namespace observe
 
-// From now on; threads see it within some 20 us of their wakes. `events`: of each worker, at most 2^24; 0: as many as
+// From now on. `events`: of each worker, at most 2^24; 0: as many as
 // suit the level. A worker that has as many already keeps them.
 void SetRecorderLevel(RecorderLevel level, std::size_t events = 0) noexcept;
 // What was set last: StartRuntime() sets what --fiber_recorder says.

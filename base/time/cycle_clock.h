@@ -3,15 +3,15 @@
 //
 // CycleClock: the cheapest clock that all CPUs share, for stamps that are made into times later.
 //
-//   x86-64    the time stamp counter, if it runs at one rate in all states of the CPU (constant, nonstop); unserialised:
-//             it may be read some instructions early or late
+//   x86-64    the time stamp counter, if it runs at one rate in all states of the CPU (constant, nonstop);
+//             unserialised: it may be read some instructions early or late
 //   aarch64   the generic timer's virtual counter
 //   else      the steady clock, in nanoseconds
 //
-// A reading costs 8 to 12 ns on AMD's and Intel's servers, a third of the steady clock's (which reads the same counter,
-// behind a fence, and multiplies). Nothing is said of its rate: CycleScale compares it with the steady clock's, read
-// twice. The times between the two are as exact as these readings, 0.1 us, where the kernel itself takes the counter
-// for its clock.
+// A reading costs 12 ns on a virtual CPU of an AMD EPYC, two fifths of the steady clock's (which reads the same
+// counter, behind a fence, and multiplies). Nothing is said of its rate: CycleScale compares it with the steady
+// clock's, read twice. The times between the two are as exact as these readings, 0.1 us, where the kernel itself takes
+// the counter for its clock.
 //
 // Rejected: the rate that the CPU or the kernel names (neither is there in all virtual machines).
 #ifndef WEFT_BASE_TIME_CYCLE_CLOCK_H_

@@ -1,7 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// How much is recorded, as users say it: by --fiber_recorder and at any time. scheduling_group/events/recorder.h does it.
+// How much is recorded, as users say it, by --fiber_recorder and at any time. scheduling_group/events/recorder.h does
+// it.
 #ifndef WEFT_FIBER_RUNTIME_RECORDER_LEVEL_H_
 #define WEFT_FIBER_RUNTIME_RECORDER_LEVEL_H_
 

@@ -4,9 +4,9 @@
 // ProfileOf(): a recording's times, added up. What stands for a stack: the fiber's name, or lock, waiter and who gave
 // it up; the outermost first.
 //
-// pprof: message Profile of github.com/google/pprof/proto/profile.proto, of which these fields are written: 1 sample_type
-// {1 type, 2 unit}, 2 sample {1 location_id, 2 value}, 4 location {1 id, 4 line {1 function_id}}, 5 function {1 id, 2
-// name}, 6 string_table, 10 duration_nanos.
+// pprof: message Profile of github.com/google/pprof/proto/profile.proto, of which these fields are written:
+// 1 sample_type {1 type, 2 unit}, 2 sample {1 location_id, 2 value}, 4 location {1 id, 4 line {1 function_id}},
+// 5 function {1 id, 2 name}, 6 string_table, 10 duration_nanos.
 
 #include <cstddef>
 #include <cstdint>

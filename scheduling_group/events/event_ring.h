@@ -16,9 +16,9 @@
 //
 // Invariants
 //   ER1  No torn event is returned. Event i is copied whole: its count was seen. If a word of a later event was copied
-//        in its place, that one is j >= i + capacity; its words come after a fence behind the store of count = j, so the
-//        reader finds n >= j (the two fences meet in that word), and i < n - capacity + 1 is dropped.
-//   ER2  What is returned is a row without gaps, and ends with the last event that had been counted when the copy began.
+//        in its place, that one is j >= i + capacity; its words come after a fence behind the store of count = j, so
+//        the reader finds n >= j (the two fences meet in that word), and i < n - capacity + 1 is dropped.
+//   ER2  What is returned is a row without gaps, and ends with the last event that was counted when the copy began.
 //   ER3  The writer waits for nobody. Whoever reads disturbs it by its cache lines only.
 // Checked for all interleavings in tests/model/event_ring_model.cc.
 //

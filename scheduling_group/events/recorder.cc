@@ -44,7 +44,7 @@ WEFT_TLS_ACCESSOR RecorderRing*& RingOfThread() noexcept {
   return tls_ring;
 }
 
-// Of pthread_key_create(): its destructor gives a thread's ring back. (That of a thread_local would run at exit(), too.)
+// Of pthread_key_create(): its destructor gives a thread's ring back. (A thread_local's would run at exit(), too.)
 constexpr std::int64_t kNoKey = -1;
 constinit std::atomic<std::int64_t> end_key{kNoKey};
 
@@ -52,7 +52,7 @@ constinit std::atomic<std::int64_t> end_key{kNoKey};
 constinit std::atomic<std::uint64_t> since_cycles{0};
 constinit std::atomic<std::int64_t> since_ns{0};
 
-void WriteNow(EventRing* ring, EventKind kind, std::uint64_t a, std::uint64_t b) noexcept {
+WEFT_ALWAYS_INLINE void WriteNow(EventRing* ring, EventKind kind, std::uint64_t a, std::uint64_t b) noexcept {
   const std::uint64_t time = base::CycleClock::Now() & kTime;
   ring->Write(static_cast<std::uint64_t>(kind) << Recorder::kTimeBits | time, a, b);
 }

@@ -9,12 +9,11 @@
 //              fibers run
 //   kFull      each wake, start and switch
 //
-// Nothing is asked on the paths of a switch, a wake or a start, whatever the level:
+// Where the level is asked for: GroupAttention's byte has a bit for kFull.
 //
-//   switch        GroupAttention's byte, which a worker tests before it takes a fiber, has a bit for kFull
-//   wake, start   at each sample a thread comes to SchedulingGroup::StampFiber(). There it sees the level: in kFull it
-//                 sets its countdown so that each push comes there (PushSampler::LookAtEach()). So kFull begins with a
-//                 thread's next sample, within some 20 us of its pushes
+//   switch        a worker tests that byte anyway before it takes a fiber, or lets one end: nothing
+//   wake, start   test it: two instructions, on a line that they read anyway
+//   a sample      asks for the level, in SchedulingGroup::StampFiber()
 //
 // Rings. Each worker, and each other thread that has something to say, takes one when it first writes. They are the
 // process's: never unmapped, and given on when their threads end. Until then what they hold can be read, also when the
@@ -22,19 +21,20 @@
 // takes another one. Without memory nothing is written (refused()), until the level is set anew.
 //
 // Invariants
-//   REC1  A ring has one owner, which alone writes (EventRing): state_ is taken by a compare-and-swap, and given back by
+//   REC1  A ring has one owner, which alone writes (EventRing): taken_ is set by a compare-and-swap, and given back by
 //         the owner's thread.
 //   REC2  What one owner has written is never shown as another's: `owner` is stored after `first`, the number of its
 //         first event, and before its events. A reader copies, and then reads `owner`, then `first`.
 //   REC3  The list of rings only grows, at its head. So it is read without a lock: in a forked child, too.
 //
-// Cost: some 10 ns an event, most of it CycleClock's. Memory: kRingOfWorker events of 24 bytes for each worker, and
+// Cost: some 15 ns an event, most of it CycleClock's. Memory: kRingOfWorker events of 24 bytes for each worker, and
 // kRingOfThread for each other thread; pages that were never written cost nothing. docs/how-to/flight-recorder.md has
 // the figures of whole operations.
 //
 // SetLevel(), Visit(), statistics: any thread. The rest: the owner of the ring; `worker` is CurrentWorker().
-// Rejected: a level in each worker, tested at each wake (an instruction on the path of all who do not record); a clock
-// read once in several events (a long turn would be smeared over its neighbours, and it is what one looks for).
+// Rejected: to make the countdown of the sampler run out at each push (nothing to pay at a wake, but a yield took 50
+// instructions more in kFull, and threads began with their next sample only); a clock read once in several events (a
+// long turn would be smeared over its neighbours, and it is what one looks for).
 #ifndef WEFT_SCHEDULING_GROUP_EVENTS_RECORDER_H_
 #define WEFT_SCHEDULING_GROUP_EVENTS_RECORDER_H_
 
@@ -54,7 +54,7 @@ struct WorkerBase;
 
 enum class RecordLevel : std::uint8_t { kOff, kSampled, kFull };
 
-// The first word of an event is its kind and its time: 8 bits, and the low 56 bits of CycleClock (277 days). `a` and `b`
+// The first word of an event is its kind and its time: 8 bits, and the low 56 bits of CycleClock (277 days). `a`, `b`
 // are the other two. A fiber is its id; 0 is none.
 enum class EventKind : std::uint8_t {
   kNone = 0,

@@ -31,6 +31,7 @@ bool SchedulingGroup::Start(FiberEntity* fiber) {
   if (RefusesStartOf(caller)) [[unlikely]] {
     return false;
   }
+  RecordIfAll(caller, fiber, ReadyReason::kStarted);
   SamplePush(caller, fiber, ReadyReason::kStarted);
   const bool local = fiber->group_local();  // After the push it is another's.
   const int worker = WorkerOf(caller, this);
@@ -57,6 +58,7 @@ void SchedulingGroup::Ready(FiberEntity* fiber, ReadyReason reason) {
 
 void SchedulingGroup::ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason) {
   WorkerBase* caller = CurrentWorker();
+  for (std::size_t i = 0; attention_.any() && i < count; ++i) RecordPush(caller, fibers[i], reason);
   PushCountdownOf(caller).CountEach(count, [=, this](std::size_t i) { StampFiber(caller, fibers[i], reason); });
   policy().PushBatch(fibers, count, reason, WorkerOf(caller, this));
   Notify();
@@ -66,16 +68,17 @@ WEFT_NOINLINE WEFT_COLD void SchedulingGroup::StampFiber(WorkerBase* caller, Fib
                                                          ReadyReason reason) noexcept {
   PushSampler& sampler =
       caller != nullptr ? caller->group->worker_slot(caller->index).push_sampler : ThisThreadsPushSampler().sampler;
-  PushCountdown& countdown = PushCountdownOf(caller);
-  const bool is_sample = sampler.IsSample(&countdown);
-  const RecordLevel level = Recorder::level();
-  const bool all = level == RecordLevel::kFull;
-  if (all || (is_sample && level == RecordLevel::kSampled)) {
-    if (reason == ReadyReason::kWoken) Recorder::Woken(caller, fiber, /*sampled=*/!all, sampler.shift());
+  if (Recorder::level() == RecordLevel::kSampled) {
+    if (reason == ReadyReason::kWoken) Recorder::Woken(caller, fiber, /*sampled=*/true, sampler.shift());
     if (reason == ReadyReason::kStarted) Recorder::Started(caller, fiber);
   }
-  if (is_sample) parts_->ready_waits.Stamp(fiber, sampler, &countdown);
-  if (all) sampler.LookAtEach(&countdown);
+  parts_->ready_waits.Stamp(fiber, sampler, &PushCountdownOf(caller));
+}
+
+WEFT_NOINLINE void SchedulingGroup::RecordPush(WorkerBase* caller, FiberEntity* fiber, ReadyReason reason) noexcept {
+  if (!attention_.recorded()) return;
+  if (reason == ReadyReason::kWoken) Recorder::Woken(caller, fiber, /*sampled=*/false, 0);
+  if (reason == ReadyReason::kStarted) Recorder::Started(caller, fiber);
 }
 
 WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordReadyWait(unsigned worker, FiberEntity* fiber) noexcept {

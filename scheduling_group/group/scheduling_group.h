@@ -275,6 +275,13 @@ class SchedulingGroup : public numa::NodeAllocated {
   // Before a push: counts it, and stamps its fiber if it is a sample.
   WEFT_ALWAYS_INLINE void SamplePush(WorkerBase* caller, FiberEntity* fiber, ReadyReason reason) noexcept;
   void StampFiber(WorkerBase* caller, FiberEntity* fiber, ReadyReason reason) noexcept;
+  // Before a push: records it, if all are recorded.
+  WEFT_ALWAYS_INLINE void RecordIfAll(WorkerBase* caller, FiberEntity* fiber, ReadyReason reason) noexcept {
+    if (attention_.any()) [[unlikely]] {
+      RecordPush(caller, fiber, reason);
+    }
+  }
+  void RecordPush(WorkerBase* caller, FiberEntity* fiber, ReadyReason reason) noexcept;
   WEFT_ALWAYS_INLINE void CapacityFreed() {  // after a pop
     start_gate_.CapacityFreed([this] { return policy().HalfEmpty(); });
   }
@@ -319,6 +326,7 @@ WEFT_ALWAYS_INLINE void SchedulingGroup::NotifyAfterFence(bool local, int worker
 
 WEFT_ALWAYS_INLINE void SchedulingGroup::ReadyBy(WorkerBase* caller, int worker, FiberEntity* fiber,
                                                  ReadyReason reason) {
+  if (reason == ReadyReason::kWoken) RecordIfAll(caller, fiber, reason);
   SamplePush(caller, fiber, reason);
   const bool local = fiber->group_local();  // After the push it is another's.
   if (reason != ReadyReason::kWoken || worker == SchedulingPolicy::kNoWorker ||

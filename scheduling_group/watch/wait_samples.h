@@ -41,7 +41,6 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 
 #include "weft/base/thread/cpu.h"
 #include "weft/base/time/clock.h"
@@ -110,7 +109,6 @@ class PushCountdown {
   }
 
   void Set(std::uint32_t pushes) noexcept { left_ = pushes; }
-  std::uint32_t left() const noexcept { return left_; }
 
  private:
   std::uint32_t left_ = 1;
@@ -134,21 +132,7 @@ class PushSampler {
   void Forget(PushCountdown* countdown) noexcept {
     shift_ = 0;
     interval_ = 1;
-    looked_at_ = 0;
     countdown->Set(1);
-  }
-
-  // So that the countdown runs out at each push, for others who look at it (events/recorder.h). IsSample() says, once
-  // for each, whether it is a sample nevertheless; afterwards the countdown is as it would be without.
-  void LookAtEach(PushCountdown* countdown) noexcept {
-    looked_at_ = countdown->left();
-    countdown->Set(1);
-  }
-  [[nodiscard]] bool IsSample(PushCountdown* countdown) noexcept {
-    const std::uint32_t left = std::exchange(looked_at_, 0);
-    if (left <= 1) return true;
-    countdown->Set(left - 1);
-    return false;
   }
 
   unsigned shift() const noexcept { return shift_; }
@@ -159,9 +143,8 @@ class PushSampler {
   std::uint32_t interval_ = 1;  // the countdown's first value
   unsigned shift_ = 0;          // N = 2^shift_
   unsigned max_shift_;
-  std::uint32_t looked_at_ = 0;  // the countdown, while LookAtEach() has changed it
-  std::int64_t last_ = 0;        // when the last sample was taken, in ns
-  std::uint64_t random_ = 0;     // 0: not used yet
+  std::int64_t last_ = 0;     // when the last sample was taken, in ns
+  std::uint64_t random_ = 0;  // 0: not used yet
 };
 
 // Of a plain thread.

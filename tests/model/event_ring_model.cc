@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// scheduling_group/events/event_ring.h through all interleavings of its writer and a reader (ER1, ER2): no torn event is
-// returned, and a row without gaps is, up to the last event whose count was seen.
+// scheduling_group/events/event_ring.h through all interleavings of its writer and a reader (ER1, ER2): no torn event
+// is returned, and a row without gaps is, up to the last event whose count was seen.
 #include <gtest/gtest.h>
 
 #include <array>

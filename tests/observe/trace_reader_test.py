@@ -98,7 +98,8 @@ class Traces(unittest.TestCase):
 
     def test_what_happened_is_in_the_full_one(self):
         names = {event["name"] for event in self.events("full", "X")}
-        for part in ("'waiter'", "'setter'", "sleep", "ready", "runs", "sleeps", "wake 'waiter'", "\"quoted\" \\ name;"):
+        for part in ("'waiter'", "'setter'", "sleep", "ready", "runs", "sleeps", "wake 'waiter'",
+                     "\"quoted\" \\ name;"):
             self.assertTrue(any(part in name for name in names), (part, sorted(names)))
         instants = {event["name"] for event in self.events("full", "i")}
         for part in ("about to set", "timers: ", "cancels a scope"):
@@ -115,7 +116,8 @@ class Traces(unittest.TestCase):
         def read(name):
             # Nothing of the user's settings, and no network.
             environment = {**os.environ, "HOME": self.folder.name, "PPROF_TMPDIR": self.folder.name}
-            return subprocess.run(["go", "tool", "pprof", "-top", "-sample_index=time", "-unit=ns", "-nodefraction=0", self.path / name],
+            return subprocess.run(["go", "tool", "pprof", "-top", "-sample_index=time", "-unit=ns", "-nodefraction=0",
+                                   self.path / name],
                                   check=True, capture_output=True, text=True, env=environment).stdout
         cpu = read("full.cpu.pb")
         self.assertIn("Type: time", cpu)

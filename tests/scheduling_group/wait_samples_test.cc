@@ -56,27 +56,6 @@ TEST(ReadyStamp, KeepsTimeAndWeight) {
   }
 }
 
-// Pushes until one is a sample, that one included; the first `looked_at` of them are each looked at.
-int PushesToTheNextSample(std::uint32_t countdown_from, int looked_at) {
-  PushCountdown countdown;
-  PushSampler sampler;
-  countdown.Set(countdown_from);
-  if (looked_at > 0) sampler.LookAtEach(&countdown);
-  for (int pushes = 1; pushes < 100; ++pushes) {
-    const bool runs_out = countdown.Count();
-    EXPECT_TRUE(runs_out || pushes > looked_at);
-    if (!runs_out) continue;
-    if (sampler.IsSample(&countdown)) return pushes;
-    if (pushes < looked_at) sampler.LookAtEach(&countdown);
-  }
-  return 100;
-}
-
-TEST(PushSampler, LookingAtEachPushDoesNotMoveTheNextSample) {
-  for (int looked_at = 0; looked_at <= 5; ++looked_at) EXPECT_EQ(PushesToTheNextSample(5, looked_at), 5) << looked_at;
-  EXPECT_EQ(PushesToTheNextSample(1, 1), 1);
-}
-
 TEST(PushSampler, EachPushIsASampleWhereTheyAreFew) {
   Time clock;
   Sampler sampler;
