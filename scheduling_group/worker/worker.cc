@@ -290,6 +290,8 @@ Errand<SchedulingGroup> Worker::IdleSide::CountedGetUp() {
   const Errand<Group> errand = GetUp(*this);
   const bool for_work = errand.counted_as_spinner || errand.steal_from != nullptr;
   if (for_work) WorkerCounters::Add(counters().wakes);
+  // Not to its end: it would take the ring of one that has ended before.
+  if (group().stopping()) return errand;
   Recorder::Note(EventKind::kGotUp, for_work ? 1 : 0, 0);
   return errand;
 }
