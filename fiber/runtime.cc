@@ -39,6 +39,7 @@
 #include "weft/fiber/fiber_attributes.h"
 #include "weft/fiber/runtime/blocking_limits.h"
 #include "weft/fiber/runtime/dump_hook.h"
+#include "weft/fiber/runtime/recorder_level.h"
 #include "weft/fiber/runtime/runtime_flags.h"
 #include "weft/fiber/runtime/runtime_hooks.h"
 #include "weft/fiber/runtime/runtime_instance.h"
@@ -247,6 +248,7 @@ Started TryStart(const RuntimeOptions& options, std::string* error) {
     return impossible ? Started::kImpossible : Started::kRefused;
   }
   fiber::detail::SetBlockingLimits(options);
+  fiber::detail::SetRecorderLevel(options.recorder, 0);
   runtime.release()->Publish();
   phase.store(Phase::kRunning, std::memory_order_release);  // Pairs with the acquires of TerminateRuntime() and others.
   return Started::kYes;

@@ -26,6 +26,9 @@ namespace weft {
 // spans two; "off" takes the machine for one node (scheduling_group/plan/group_plan.h).
 enum class NumaAware { kAuto, kOn, kOff };
 
+// How much the flight recorder writes down (observe/flight_recorder.h): nothing; a sample of what happens; each switch.
+enum class RecorderLevel : std::uint8_t { kOff, kSampled, kFull };
+
 struct RuntimeOptions {
   // A value of cross_numa_work_stealing_ratio, its default.
   static constexpr std::int64_t kStealByDistance = -1;
@@ -126,6 +129,9 @@ struct RuntimeOptions {
   // The same when the process dies of a failed check, an uncaught exception, abort() or a fault that nobody handles: it
   // takes 2 s at most (docs/diagnosing.md). Nothing happens in programs without weft::observe.
   bool dump_on_crash = true;
+
+  // What the flight recorder (observe/flight_recorder.h) writes down from the start.
+  RecorderLevel recorder = RecorderLevel::kSampled;
 
   bool operator==(const RuntimeOptions&) const = default;
 };

@@ -27,8 +27,9 @@ import tempfile
 NAMESPACE = "weft::scheduling_group::"
 # Each is a leaf of what is counted: it neither switches nor calls another of them (callgrind toggles counting at the
 # entry and at the return, and does not count the depth).
-SAMPLER = tuple(f"{NAMESPACE}{name}(*" for name in ("SchedulingGroup::StampFiber", "ReadyWaits::Record",
-                                                    "ReadyWaits::RecordStolen"))
+SAMPLER = tuple(f"{NAMESPACE}{name}(*" for name in ("SchedulingGroup::StampFiber",
+                                                    "SchedulingGroup::RecordReadyWait",
+                                                    "SchedulingGroup::RecordStolenWait"))
 
 
 class Failure(Exception):

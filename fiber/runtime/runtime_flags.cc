@@ -101,6 +101,8 @@ DEFINE_int64(fiber_slice_error_ms, 0,
 DEFINE_string(fiber_dump_signal, "",
               "At this signal, as in SIGUSR2, write what every fiber does to stderr; empty = at none.");
 DEFINE_bool(fiber_dump_on_crash, true, "Write it, too, when the process dies of a check, an exception or a fault.");
+DEFINE_string(fiber_recorder, "sampled",
+              "What the flight recorder writes down: off, sampled or full = each switch and each wake.");
 
 namespace weft::fiber {
 
@@ -124,7 +126,7 @@ constexpr Group kGroups[] = {
     {"start, end and limits",
      {"start_timeout_ms", "terminate_timeout_ms", "limit_ready_wait_ms", "limit_fibers", "stall_warning_ms",
       "slice_warning_ms", "slice_error_ms"}},
-    {"dumps", {"dump_signal", "dump_on_crash"}},
+    {"dumps and recordings", {"dump_signal", "dump_on_crash", "recorder"}},
 };
 
 // The flags by group, each with its meaning, type and default, as gflags prints them.
@@ -181,6 +183,17 @@ struct FlagsAreDefined {
 
 void ParseFlags(int* argc, char*** argv) { gflags::ParseCommandLineFlags(argc, argv, /*remove_flags=*/true); }
 
+namespace {
+
+std::optional<RecorderLevel> ParseRecorderLevel(const std::string& text) {
+  if (text == "off") return RecorderLevel::kOff;
+  if (text == "sampled") return RecorderLevel::kSampled;
+  if (text == "full") return RecorderLevel::kFull;
+  return std::nullopt;
+}
+
+}  // namespace
+
 std::optional<std::string> ReadFlags(RuntimeOptions* options) {
   if (!flags_are_defined) {
     return "the flags are not defined yet, in a static constructor that runs before theirs: StartRuntime() belongs in "
@@ -189,6 +202,10 @@ std::optional<std::string> ReadFlags(RuntimeOptions* options) {
   const std::optional<NumaAware> numa_aware = ParseNumaAware(FLAGS_fiber_numa_aware);
   if (!numa_aware.has_value()) {
     return "--fiber_numa_aware=" + FLAGS_fiber_numa_aware + ": must be auto, on or off";
+  }
+  const std::optional<RecorderLevel> recorder = ParseRecorderLevel(FLAGS_fiber_recorder);
+  if (!recorder.has_value()) {
+    return "--fiber_recorder=" + FLAGS_fiber_recorder + ": must be off, sampled or full";
   }
   options->concurrency_hint = FLAGS_fiber_concurrency_hint;
   options->groups = FLAGS_fiber_groups;
@@ -218,6 +235,7 @@ std::optional<std::string> ReadFlags(RuntimeOptions* options) {
   options->slice_error = std::chrono::milliseconds(FLAGS_fiber_slice_error_ms);
   options->dump_signal = FLAGS_fiber_dump_signal;
   options->dump_on_crash = FLAGS_fiber_dump_on_crash;
+  options->recorder = *recorder;
   return std::nullopt;
 }
 

@@ -15,6 +15,7 @@
 #include "weft/base/fiber_clock.h"
 #include "weft/base/report/check.h"
 #include "weft/io/io_result.h"
+#include "weft/scheduling_group/events/recorder.h"
 #include "weft/scheduling_group/fiber/read_section.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/loop_groups.h"
@@ -208,7 +209,10 @@ void EpollReactor::LeaveAfterDispatch() {
     const EpollEngine::Event event = engine_->event(i);
     if (event.tag != nullptr) static_cast<EventHandler*>(event.tag)->OnEvents(event.events, &claimed);
   }
-  if (found_ != 0) events_.store(events_.load(std::memory_order_relaxed) + found_, std::memory_order_relaxed);
+  if (found_ != 0) {
+    events_.store(events_.load(std::memory_order_relaxed) + found_, std::memory_order_relaxed);
+    scheduling_group::Recorder::Note(scheduling_group::EventKind::kPolled, found_, 0);
+  }
   found_ = 0;
   if (lease_.Leave([this] { return SomebodySleeps(); })) StartWatchdog(kNoPollerFor);
   if (!claimed.empty()) synchronization::WakeAll(&claimed);

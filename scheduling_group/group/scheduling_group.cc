@@ -17,18 +17,22 @@
 #include "weft/base/report/log.h"
 #include "weft/context/stack/overflow_handler.h"
 #include "weft/numa/memory/affinity.h"
+#include "weft/scheduling_group/events/recorder.h"
 #include "weft/scheduling_group/idle/idle_loop.h"
 #include "weft/scheduling_group/policy/policy_loop.h"
 #include "weft/scheduling_group/queue/start_when_full.h"
 
 namespace weft::scheduling_group {
 
+static_assert(kMaxWorkersPerGroup <= Recorder::kMostWorkers);
+
 bool SchedulingGroup::Start(FiberEntity* fiber) {
   WorkerBase* caller = CurrentWorker();
   if (RefusesStartOf(caller)) [[unlikely]] {
     return false;
   }
-  SamplePush(caller, fiber);
+  RecordIfAll(caller, fiber, ReadyReason::kStarted);
+  SamplePush(caller, fiber, ReadyReason::kStarted);
   const bool local = fiber->group_local();  // After the push it is another's.
   const int worker = WorkerOf(caller, this);
   if (parts_->policy.TryPushNewAndFence(fiber, worker)) [[likely]] {
@@ -54,15 +58,37 @@ void SchedulingGroup::Ready(FiberEntity* fiber, ReadyReason reason) {
 
 void SchedulingGroup::ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason) {
   WorkerBase* caller = CurrentWorker();
-  PushCountdownOf(caller).CountEach(count, [=, this](std::size_t i) { StampFiber(caller, fibers[i]); });
+  for (std::size_t i = 0; attention_.any() && i < count; ++i) RecordPush(caller, fibers[i], reason);
+  PushCountdownOf(caller).CountEach(count, [=, this](std::size_t i) { StampFiber(caller, fibers[i], reason); });
   policy().PushBatch(fibers, count, reason, WorkerOf(caller, this));
   Notify();
 }
 
-WEFT_NOINLINE WEFT_COLD void SchedulingGroup::StampFiber(WorkerBase* caller, FiberEntity* fiber) noexcept {
+WEFT_NOINLINE WEFT_COLD void SchedulingGroup::StampFiber(WorkerBase* caller, FiberEntity* fiber,
+                                                         ReadyReason reason) noexcept {
   PushSampler& sampler =
       caller != nullptr ? caller->group->worker_slot(caller->index).push_sampler : ThisThreadsPushSampler().sampler;
+  if (Recorder::level() == RecordLevel::kSampled) {
+    if (reason == ReadyReason::kWoken) Recorder::Woken(caller, fiber, /*sampled=*/true, sampler.shift());
+    if (reason == ReadyReason::kStarted) Recorder::Started(caller, fiber);
+  }
   parts_->ready_waits.Stamp(fiber, sampler, &PushCountdownOf(caller));
+}
+
+WEFT_NOINLINE void SchedulingGroup::RecordPush(WorkerBase* caller, FiberEntity* fiber, ReadyReason reason) noexcept {
+  if (!attention_.recorded()) return;
+  if (reason == ReadyReason::kWoken) Recorder::Woken(caller, fiber, /*sampled=*/false, 0);
+  if (reason == ReadyReason::kStarted) Recorder::Started(caller, fiber);
+}
+
+WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordReadyWait(unsigned worker, FiberEntity* fiber) noexcept {
+  parts_->ready_waits.Record(worker, fiber);
+  Recorder::Ran(CurrentWorker(), fiber);
+}
+
+WEFT_NOINLINE WEFT_COLD void SchedulingGroup::RecordStolenWait(unsigned worker, FiberEntity* fiber) noexcept {
+  parts_->ready_waits.RecordStolen(worker, fiber);
+  Recorder::Ran(CurrentWorker(), fiber);
 }
 
 // The poll comes first, so that the pop can bring what it made ready.

@@ -190,6 +190,7 @@ class SchedulingGroup : public numa::NodeAllocated {
   bool stopping() const noexcept { return attention_.stopping(); }
   // Before a fiber is taken: the group stops, or leaving is watched.
   bool needs_attention() const noexcept { return attention_.any(); }
+  const GroupAttention& attention() const noexcept { return attention_; }
   WorkerSlot& worker_slot(unsigned worker) { return parts_->worker_slots[worker]; }
   IdleWorkers& idle() { return idle_; }
   const IdleWorkers& idle_workers() const { return idle_; }
@@ -241,8 +242,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   }
 
   // ready_waits.h
-  void RecordReadyWait(unsigned worker, FiberEntity* fiber) noexcept { parts_->ready_waits.Record(worker, fiber); }
-  void RecordStolenWait(unsigned w, FiberEntity* fiber) noexcept { parts_->ready_waits.RecordStolen(w, fiber); }
+  void RecordReadyWait(unsigned worker, FiberEntity* fiber) noexcept;
+  void RecordStolenWait(unsigned worker, FiberEntity* fiber) noexcept;
   void RestartWait(FiberEntity* fiber) const noexcept { parts_->ready_waits.RestartWait(fiber); }
 
   context::StackPool* StacksOfSize(std::size_t bytes, std::size_t guard_bytes) {
@@ -277,8 +278,15 @@ class SchedulingGroup : public numa::NodeAllocated {
   // After a push with a full fence, as Notify(). local: only this group may run the fiber.
   WEFT_ALWAYS_INLINE void NotifyAfterFence(bool local, int worker);
   // Before a push: counts it, and stamps its fiber if it is a sample.
-  WEFT_ALWAYS_INLINE void SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept;
-  void StampFiber(WorkerBase* caller, FiberEntity* fiber) noexcept;
+  WEFT_ALWAYS_INLINE void SamplePush(WorkerBase* caller, FiberEntity* fiber, ReadyReason reason) noexcept;
+  void StampFiber(WorkerBase* caller, FiberEntity* fiber, ReadyReason reason) noexcept;
+  // Before a push: records it, if all are recorded.
+  WEFT_ALWAYS_INLINE void RecordIfAll(WorkerBase* caller, FiberEntity* fiber, ReadyReason reason) noexcept {
+    if (attention_.any()) [[unlikely]] {
+      RecordPush(caller, fiber, reason);
+    }
+  }
+  void RecordPush(WorkerBase* caller, FiberEntity* fiber, ReadyReason reason) noexcept;
   WEFT_ALWAYS_INLINE void CapacityFreed() {  // after a pop
     start_gate_.CapacityFreed([this] { return policy().HalfEmpty(); });
   }
@@ -309,9 +317,10 @@ WEFT_ALWAYS_INLINE int WorkerOf(const WorkerBase* caller, const SchedulingGroup*
   return caller != nullptr && caller->group == group ? static_cast<int>(caller->index) : SchedulingPolicy::kNoWorker;
 }
 
-WEFT_ALWAYS_INLINE void SchedulingGroup::SamplePush(WorkerBase* caller, FiberEntity* fiber) noexcept {
+WEFT_ALWAYS_INLINE void SchedulingGroup::SamplePush(WorkerBase* caller, FiberEntity* fiber,
+                                                    ReadyReason reason) noexcept {
   if (PushCountdownOf(caller).Count()) [[unlikely]] {
-    StampFiber(caller, fiber);
+    StampFiber(caller, fiber, reason);
   }
 }
 
@@ -323,7 +332,8 @@ WEFT_ALWAYS_INLINE void SchedulingGroup::NotifyAfterFence(bool local, int worker
 
 WEFT_ALWAYS_INLINE void SchedulingGroup::ReadyBy(WorkerBase* caller, int worker, FiberEntity* fiber,
                                                  ReadyReason reason) {
-  SamplePush(caller, fiber);
+  if (reason == ReadyReason::kWoken) RecordIfAll(caller, fiber, reason);
+  SamplePush(caller, fiber, reason);
   const bool local = fiber->group_local();  // After the push it is another's.
   if (reason != ReadyReason::kWoken || worker == SchedulingPolicy::kNoWorker ||
       !parts_->policy.TryHandOffAndFence(fiber, static_cast<unsigned>(worker))) {

@@ -15,7 +15,8 @@ namespace {
 
 struct Watched {
   std::mutex mutex;
-  std::size_t watchers = 0;  // guarded by mutex, both
+  std::size_t watchers = 0;  // guarded by mutex, all
+  bool recorded = false;
   std::vector<GroupAttention*> groups;
 };
 
@@ -31,7 +32,9 @@ GroupAttention::GroupAttention() {
   Watched& watched = TheWatched();
   const std::lock_guard lock(watched.mutex);
   watched.groups.push_back(this);
-  if (watched.watchers != 0) bits_.store(kWatched, std::memory_order_relaxed);  // Published with the group.
+  // relaxed: published with the group.
+  bits_.store(static_cast<std::uint8_t>((watched.watchers != 0 ? kWatched : 0) | (watched.recorded ? kRecorded : 0)),
+              std::memory_order_relaxed);
 }
 
 GroupAttention::~GroupAttention() {
@@ -57,6 +60,20 @@ void UnwatchLeaving() noexcept {
   if (--watched.watchers != 0) return;
   for (GroupAttention* group : watched.groups) {
     group->bits_.fetch_and(static_cast<std::uint8_t>(~GroupAttention::kWatched), std::memory_order_relaxed);
+  }
+}
+
+void RecordLeaving(bool recorded) noexcept {
+  Watched& watched = TheWatched();
+  const std::lock_guard lock(watched.mutex);
+  watched.recorded = recorded;
+  constexpr auto kBit = GroupAttention::kRecorded;
+  for (GroupAttention* group : watched.groups) {  // relaxed: workers may be late to see it.
+    if (recorded) {
+      group->bits_.fetch_or(kBit, std::memory_order_relaxed);
+    } else {
+      group->bits_.fetch_and(static_cast<std::uint8_t>(~kBit), std::memory_order_relaxed);
+    }
   }
 }
 

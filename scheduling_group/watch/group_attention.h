@@ -7,6 +7,7 @@
 //   kAbandoned  it has stopped for good, with fibers that have not ended (runtime_end.h)
 //   kWatched    what fibers do before they leave their worker is watched: some fiber has a hook (fiber/this_fiber.h),
 //               or there are limits for running without a switch (slice_limits.h)
+//   kRecorded   each switch is recorded (events/recorder.h)
 //
 // Where there are no hooks and limits they cost nothing: Worker::NextFiberFor() tests this byte in any case.
 //
@@ -33,8 +34,10 @@ class GroupAttention {
   GroupAttention(const GroupAttention&) = delete;
   GroupAttention& operator=(const GroupAttention&) = delete;
 
-  // acquire, all: pairs with the release in the functions below. kWatched carries nothing.
+  // acquire, all: pairs with the release in the functions below. kWatched and kRecorded carry nothing.
   bool any() const noexcept { return bits_.load(std::memory_order_acquire) != 0; }
+  bool recorded() const noexcept { return (bits_.load(std::memory_order_acquire) & kRecorded) != 0; }
+  bool only_recorded() const noexcept { return bits_.load(std::memory_order_acquire) == kRecorded; }
   bool stopping() const noexcept { return (bits_.load(std::memory_order_acquire) & kStopping) != 0; }
 
   bool abandoned() const noexcept { return (bits_.load(std::memory_order_acquire) & kAbandoned) != 0; }
@@ -47,9 +50,11 @@ class GroupAttention {
  private:
   friend void WatchLeaving() noexcept;
   friend void UnwatchLeaving() noexcept;
+  friend void RecordLeaving(bool recorded) noexcept;
   static constexpr std::uint8_t kStopping = 1;
   static constexpr std::uint8_t kWatched = 2;
   static constexpr std::uint8_t kAbandoned = 4;
+  static constexpr std::uint8_t kRecorded = 8;
 
   std::atomic<std::uint8_t> bits_{0};
 };
@@ -57,6 +62,8 @@ class GroupAttention {
 // Any thread; they are counted.
 void WatchLeaving() noexcept;
 void UnwatchLeaving() noexcept;
+// Sets kRecorded in all groups, or clears it.
+void RecordLeaving(bool recorded) noexcept;
 
 // Calls the hooks of the fiber, if it has any. Set before the first WatchLeaving() for a hook.
 using YieldHookRunner = void (*)(FiberEntity* self);

@@ -25,6 +25,7 @@ namespace weft::scheduling_group {
 
 class FiberEntity;
 class MainContext;
+class RecorderRing;
 class SchedulingGroup;
 
 // The fiber that runs on a worker. Its thread writes and reads it, as a plain pointer.
@@ -48,13 +49,15 @@ class RunningFiber {
 // The part of a worker that all of this layer may see. Owned by its thread.
 struct WorkerBase : context::ThreadState {
   SchedulingGroup* group = nullptr;
-  unsigned index = 0;            // in its group
+  unsigned index = 0;  // in its group
+  int group_id = 0;
   PushCountdown push_countdown;  // belongs to the sampler in its worker slot
   RunningFiber current;          // the fiber that runs on it; nullptr: its loop
 
   bool of_loop = false;  // of a loop group (loop_groups.h)
   // An on_exit hook runs, between a switch and its end (W2 in worker.h), or a poll, or a NoWaitSection lives.
   bool must_not_switch = false;
+  RecorderRing* events = nullptr;       // where it writes them (events/recorder.h); nullptr: nowhere yet
   MainContext* main_context = nullptr;  // of a loop group: its user's function runs in its loop (thread_parker.h)
 
   // Functions of worker.cc, for files that may not include it. By a fiber on this worker. They switch.

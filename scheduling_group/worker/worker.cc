@@ -43,6 +43,7 @@ Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
       slice_(counters_, &current, owner, index_in_group) {
   KeepGdbLayout();
   group = owner;
+  group_id = owner->id();
   index = index_in_group;
   of_loop = owner->of_loop();
   yield_current = [](WorkerBase* worker) { static_cast<Worker*>(worker)->YieldCurrent(); };
@@ -59,6 +60,7 @@ Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
 
 Worker::~Worker() {
   if (!of_loop) return;
+  Recorder::Retire(this);
   stacks_.Clear();
   context::DestroyContext(&loop_);
 }
@@ -72,8 +74,10 @@ bool Worker::Run() {
   const base::TestTimeRun runs;
   while (FiberEntity* fiber = NextFiber()) {
     CheckOverflowHandlerAtTimes();
+    RecordEntry(fiber);
     SwitchTo(nullptr, SwitchReason::kNothing, fiber);
   }
+  Recorder::Retire(this);
   const bool in_time = life.BeginEnd();
   stacks_.Clear();
   SetCurrentWorker(nullptr);
@@ -208,6 +212,7 @@ FiberEntity* Worker::IdleSide::StealFromNeighbour(std::size_t neighbour) {
   worker_.next_steal_search_[neighbour] = idle_searches() + (fiber != nullptr ? 1 : every_n);
   if (fiber == nullptr) return nullptr;
   WorkerCounters::Add(of_pair.stolen_in);
+  Recorder::Note(EventKind::kStolen, fiber->id(), static_cast<std::uint64_t>(victim->id()));
   if (fiber->ready_stamp) [[unlikely]] {
     group().RecordStolenWait(index(), fiber);
   }
@@ -241,6 +246,7 @@ Errand<SchedulingGroup> Worker::IdleSide::Sleep() {
     return SleepInPoll(poller);
   } else {
     const base::TestTimeRest rests;
+    Recorder::Note(EventKind::kSlept, 0, 0);
     worker_slot_.parker.Park();
   }
   return CountedGetUp();
@@ -248,6 +254,7 @@ Errand<SchedulingGroup> Worker::IdleSide::Sleep() {
 
 Errand<SchedulingGroup> Worker::IdleSide::SleepInPoll(Reactor* poller) {
   IdleWorkers& idle = group().idle();
+  Recorder::Note(EventKind::kSlept, 1, 0);
   idle.SetInPoll(index(), true);
   if (worker_slot_.parker.BeginWaitElsewhere()) {
     {
@@ -281,11 +288,23 @@ void Worker::IdleSide::SleepUntilRetry() {
 Errand<SchedulingGroup> Worker::IdleSide::CountedGetUp() {
   context::CheckOverflowHandlerNowAndThen();
   const Errand<Group> errand = GetUp(*this);
-  if (errand.counted_as_spinner || errand.steal_from != nullptr) WorkerCounters::Add(counters().wakes);
+  const bool for_work = errand.counted_as_spinner || errand.steal_from != nullptr;
+  if (for_work) WorkerCounters::Add(counters().wakes);
+  // Not to its end: it would take the ring of one that has ended before.
+  if (group().stopping()) return errand;
+  Recorder::Note(EventKind::kGotUp, for_work ? 1 : 0, 0);
   return errand;
 }
 
-WEFT_NOINLINE FiberEntity* Worker::FindFiber() { return TryNextFiber(); }
+// Not inlined: it is large, and where it is called time does not count as it does in NextFiberFor().
+WEFT_NOINLINE FiberEntity* Worker::Pop() { return group->PopFor(index); }
+
+WEFT_NOINLINE FiberEntity* Worker::FindFiber() {
+  while (FiberEntity* fiber = Pop()) {
+    if (PrepareToEnter(fiber)) return fiber;
+  }
+  return nullptr;
+}
 
 // Checks when the worker leaves its loop for the 1st, 2nd, 4th, ... time: a program installs its signal handlers when
 // it starts. For later ones see CountedGetUp().
@@ -331,13 +350,17 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
     case SwitchReason::kNothing:
     case SwitchReason::kYielded:  // FinishSwitch()
       break;
-    case SwitchReason::kParked:  // But a waker came meanwhile.
+    case SwitchReason::kParked: {         // But a waker came meanwhile.
+      const NoWaitSection not_the_fiber;  // The next one is the current one already, and has not woken it.
       group->Ready(fiber, ReadyReason::kWoken);
       break;
-    case SwitchReason::kPublished:  // Not published: what it waited for has happened.
+    }
+    case SwitchReason::kPublished: {  // Not published: what it waited for has happened.
+      const NoWaitSection not_the_fiber;
       fiber->state_.OnTaken();
       group->Ready(fiber, ReadyReason::kWoken);
       break;
+    }
     case SwitchReason::kDisplaced:
       fiber->state_.OnYielded();
       group->Ready(fiber, ReadyReason::kDisplaced);
@@ -351,22 +374,9 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
   }
 }
 
-// A fiber is about to leave, and fibers are watched (group_attention.h): runs its hooks, and begins another turn.
-WEFT_NOINLINE WEFT_COLD void Worker::BeforeLeaving(FiberEntity* self) {
-  const context::KeepErrno keep(errno_location);
-  // acquire: pairs with the release in OnFiberYield(). nullptr: no fiber has ever had a hook.
-  if (const YieldHookRunner run = yield_hook_runner.load(std::memory_order_acquire)) run(self);
-  slice_.BeginTurnAgain();  // Also if there is nobody to yield to.
-}
-
-WEFT_NOINLINE WEFT_COLD FiberEntity* Worker::NextFiberWithAttention(FiberEntity* self) {
-  BeforeLeaving(self);
-  return TryNextFiber();
-}
-
 WEFT_NOINLINE void Worker::YieldCurrent() noexcept {
   FiberEntity* self = current;
-  FiberEntity* next = NextFiberFor(self);
+  FiberEntity* next = NextFiberFor(self, EventKind::kYielded);
   if (next == nullptr && !group->stopping() && !of_loop) return;
   SwitchTo(self, SwitchReason::kYielded, next);
 }
@@ -390,7 +400,10 @@ void Worker::RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next) 
     YieldCurrent();
     return;
   }
-  if (group->needs_attention()) BeforeLeaving(self);
+  if (group->needs_attention()) {
+    BeforeLeaving(self);
+    RecordSwitch(EventKind::kYielded, self, next);
+  }
   SwitchTo(self, how, next);
 }
 
@@ -419,7 +432,7 @@ void Worker::FiberMain(context::ThreadState* here) {
     if (worker == nullptr) [[unlikely]] {
       FailForkedFiber();
     }
-    FiberEntity* next = worker->group->PopFor(worker->index);
+    FiberEntity* next = worker->NextFiberAfter(self);
     if (next != nullptr && !next->has_stack() && !next->wants_own_stack() && !self->has_custom_stack()) {
       worker->TakeOverStack(self, next);
       worker->counters().CountFinished();  // Before: LS1 in slice_limits.h.
@@ -428,7 +441,10 @@ void Worker::FiberMain(context::ThreadState* here) {
       self = next;
       continue;
     }
-    if (next != nullptr && !worker->PrepareToEnter(next)) next = worker->FindFiber();
+    if (next != nullptr && !worker->PrepareToEnter(next)) {
+      next = worker->FindFiber();
+      worker->RecordEntry(next);  // Another one than it had recorded.
+    }
     worker->left_ = self;
     worker->switch_reason_ = SwitchReason::kEnded;
     WorkerCounters::Add(worker->counters().switches);  // Before: LS1 in slice_limits.h.

@@ -37,6 +37,7 @@
 #include "weft/context/stack/stack_pool.h"
 #include "weft/context/switch/context.h"
 #include "weft/numa/memory/node_memory.h"
+#include "weft/scheduling_group/events/recorder.h"
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/idle/idle_loop.h"
@@ -102,12 +103,22 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
 
   FiberEntity* NextFiber();  // prepared to be entered; blocks; nullptr: stop
   // Prepared to be entered, or nullptr.
-  WEFT_ALWAYS_INLINE FiberEntity* TryNextFiber();
   FiberEntity* FindFiber();
+  FiberEntity* Pop();
   // The same for a fiber that is about to leave.
-  WEFT_ALWAYS_INLINE FiberEntity* NextFiberFor(FiberEntity* self);
-  FiberEntity* NextFiberWithAttention(FiberEntity* self);
+  WEFT_ALWAYS_INLINE FiberEntity* NextFiberFor(FiberEntity* self, EventKind how);
+  FiberEntity* NextFiberWithAttention(FiberEntity* self, EventKind how);
+  // The same for one that has ended.
+  WEFT_ALWAYS_INLINE FiberEntity* NextFiberAfter(FiberEntity* self);
+  FiberEntity* NextFiberAfterRecorded(FiberEntity* self);
   void BeforeLeaving(FiberEntity* self);
+  // Of a switch (events/recorder.h), if switches are recorded. self: nullptr: from the loop.
+  void RecordSwitch(EventKind how, FiberEntity* self, FiberEntity* next) noexcept;
+  void RecordEntry(FiberEntity* fiber) noexcept {
+    if (group->attention().recorded()) [[unlikely]] {
+      RecordSwitch(EventKind::kEntered, nullptr, fiber);
+    }
+  }
   WEFT_ALWAYS_INLINE bool PrepareToEnter(FiberEntity* fiber);
   bool GiveStack(FiberEntity* fiber);
   void CheckOverflowHandlerAtTimes();
@@ -201,23 +212,23 @@ WEFT_ALWAYS_INLINE bool Worker::PrepareToEnter(FiberEntity* fiber) {
   return true;
 }
 
-WEFT_ALWAYS_INLINE FiberEntity* Worker::TryNextFiber() {
-  while (FiberEntity* fiber = group->PopFor(index)) {
-    if (PrepareToEnter(fiber)) return fiber;
-  }
-  return nullptr;
-}
-
 // Inline: in Park() and YieldCurrent().
-WEFT_ALWAYS_INLINE FiberEntity* Worker::NextFiberFor(FiberEntity* self) {
+WEFT_ALWAYS_INLINE FiberEntity* Worker::NextFiberFor(FiberEntity* self, EventKind how) {
   if (group->needs_attention()) [[unlikely]] {
-    return NextFiberWithAttention(self);
+    return NextFiberWithAttention(self, how);
   }
   FiberEntity* fiber = group->PopWithoutAttention(index);
   if (fiber != nullptr && !PrepareToEnter(fiber)) [[unlikely]] {
     return FindFiber();
   }
   return fiber;
+}
+
+WEFT_ALWAYS_INLINE FiberEntity* Worker::NextFiberAfter(FiberEntity* self) {
+  if (group->needs_attention()) [[unlikely]] {
+    return NextFiberAfterRecorded(self);
+  }
+  return group->PopWithoutAttention(index);
 }
 
 // Leaves `self` for `next`, which is prepared to be entered. nullptr: the loop.
@@ -252,13 +263,13 @@ WEFT_ALWAYS_INLINE void Worker::FinishSwitch() {
 }
 
 WEFT_ALWAYS_INLINE void Worker::Park(FiberEntity* self) {
-  FiberEntity* next = NextFiberFor(self);
+  FiberEntity* next = NextFiberFor(self, EventKind::kParked);
   StampPark(self);
   SwitchTo(self, SwitchReason::kParked, next);
 }
 
 WEFT_ALWAYS_INLINE void Worker::ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument) {
-  FiberEntity* next = NextFiberFor(self);
+  FiberEntity* next = NextFiberFor(self, EventKind::kParked);
   publish_ = publish;
   publish_argument_ = argument;
   StampPark(self);

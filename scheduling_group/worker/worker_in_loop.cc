@@ -60,6 +60,7 @@ void Worker::RunEagerly(FiberEntity* fiber) {
 // Returns when a fiber finds no other one to go on with.
 void Worker::Enter(FiberEntity* fiber) {
   CheckOverflowHandlerAtTimes();
+  RecordEntry(fiber);
   SwitchTo(nullptr, SwitchReason::kNothing, fiber);
   ServeCalls();
 }
@@ -79,7 +80,9 @@ void Worker::Serve(const LoopCall& call) {
   FiberEntity* const caller = call.caller;  // Its stack has the call.
   call.call(call.argument);                 // It may enter fibers itself, here.
   caller->state_.OnTaken();
-  if (PrepareToEnter(caller)) SwitchTo(nullptr, SwitchReason::kNothing, caller);
+  if (!PrepareToEnter(caller)) return;
+  RecordEntry(caller);
+  SwitchTo(nullptr, SwitchReason::kNothing, caller);
 }
 
 Worker::LoopCallWaits::LoopCallWaits(Worker* worker) noexcept
@@ -97,6 +100,7 @@ void Worker::CallOnLoop(FiberEntity* self, LoopCallKind kind, void (*call)(void*
   publish_ = [](void*) noexcept { return true; };  // To nobody: the loop takes it back.
   publish_argument_ = nullptr;
   self->set_wait_reason({});
+  if (group->needs_attention()) RecordSwitch(EventKind::kParked, self, nullptr);
   StampPark(self);
   SwitchTo(self, SwitchReason::kPublished, nullptr);
 }

@@ -12,6 +12,7 @@
 #include "weft/base/report/check.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/cpu.h"
+#include "weft/scheduling_group/events/recorder.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/sync/wait/wait_queue.h"
 
@@ -399,16 +400,25 @@ bool Mark(CancelNode* node, CancelReason reason) noexcept {
   return true;
 }
 
+// Without a lock: it may need memory.
+void Record(const CancelNode* node, CancelReason reason) noexcept {
+  scheduling_group::Recorder::Note(scheduling_group::EventKind::kCancelled, static_cast<std::uint64_t>(reason),
+                                   reinterpret_cast<std::uintptr_t>(node));
+}
+
 }  // namespace
 
 bool Cancel(CancelNode* node, CancelReason reason) noexcept {
   if (!Mark(node, reason)) return false;
+  Record(node, reason);
   Deliver(node, Walk::kCancel);
   return true;
 }
 
 void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason) noexcept {
-  for (std::size_t i = 0; i < count; ++i) static_cast<void>(Mark(nodes[i], reason));
+  for (std::size_t i = 0; i < count; ++i) {
+    if (Mark(nodes[i], reason)) Record(nodes[i], reason);
+  }
   Deliver([=](bool fenced) {
     bool is_done = true;
     for (std::size_t i = 0; i < count; ++i) is_done &= CancelWalk(nodes[i], Walk::kCancel, fenced).Run();
@@ -424,6 +434,7 @@ bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept {
     if (!fenced) marked = Mark(*node, CancelReason::kCancelled);
     return !marked || CancelWalk(*node, Walk::kCancel, fenced).Run();
   });
+  if (marked) Record(nullptr, CancelReason::kCancelled);  // It may be gone.
   return marked;
 }
 

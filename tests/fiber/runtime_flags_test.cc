@@ -68,6 +68,7 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   Set("fiber_slice_error_ms", "14");
   Set("fiber_dump_signal", "USR2");
   Set("fiber_dump_on_crash", "false");
+  Set("fiber_recorder", "full");
   const RuntimeOptions options = Read();
   EXPECT_EQ(options.concurrency_hint, 12);
   EXPECT_EQ(options.groups, "latency:6,batch:2");
@@ -97,6 +98,7 @@ TEST_F(RuntimeFlagsTest, EachFlagFillsItsField) {
   EXPECT_EQ(options.slice_error, 14ms);
   EXPECT_EQ(options.dump_signal, "USR2");
   EXPECT_FALSE(options.dump_on_crash);
+  EXPECT_EQ(options.recorder, RecorderLevel::kFull);
 }
 
 TEST_F(RuntimeFlagsTest, NegativeNumbersArriveAsThatAndAreRefused) {
@@ -110,6 +112,9 @@ TEST_F(RuntimeFlagsTest, AWordThatIsNoValueIsRefusedWithOneLine) {
   Set("fiber_numa_aware", "perhaps");
   RuntimeOptions options;
   EXPECT_EQ(ReadFlags(&options), "--fiber_numa_aware=perhaps: must be auto, on or off");
+  Set("fiber_numa_aware", "auto");
+  Set("fiber_recorder", "loud");
+  EXPECT_EQ(ReadFlags(&options), "--fiber_recorder=loud: must be off, sampled or full");
 }
 
 class FlagFileTest : public RuntimeFlagsTest {

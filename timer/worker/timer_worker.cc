@@ -20,6 +20,7 @@
 #include "weft/base/thread/cpu.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/numa/memory/affinity.h"
+#include "weft/scheduling_group/events/recorder.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/worker/current_worker.h"
@@ -256,6 +257,10 @@ void TimerWorker::FireSome(TimerShard* shard, Tick now) {
   }
   // relaxed: statistics; written by this thread only.
   fired_.store(fired_.load(std::memory_order_relaxed) + fired, std::memory_order_relaxed);
+  if (fired != 0) {
+    scheduling_group::Recorder::Note(scheduling_group::EventKind::kTimers, context.ready_count(),
+                                     context.entry_count());
+  }
   if (context.ready_count() != 0) scheduling_group::UnparkRemote(context.ready(), context.ready_count());
   context.RunDeferred();
   if (context.entry_count() != 0) callback_runner_.RunDue(context.entries(), context.entry_count());

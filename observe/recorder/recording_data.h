@@ -1,0 +1,54 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// RecordingData: a recording, with times in place of cycles, and the names that fibers had.
+//
+// Rings are copied one after the other (events/recorder.h), each as a row without gaps; what is older than asked for is
+// left out. A fiber's name is in a kName event, if it has ended while each switch was recorded; else it is looked up
+// among those that live.
+#ifndef WEFT_OBSERVE_RECORDER_RECORDING_DATA_H_
+#define WEFT_OBSERVE_RECORDER_RECORDING_DATA_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "weft/base/time/clock.h"
+#include "weft/scheduling_group/events/recorder.h"
+
+namespace weft::observe {
+
+// Without kName, whose names are in RecordingData.
+struct RecordedEvent {
+  std::int64_t ns = 0;  // of the steady clock
+  scheduling_group::EventKind kind{};
+  std::uint64_t a = 0;
+  std::uint64_t b = 0;
+};
+
+// Of one worker or thread, the oldest event first.
+struct RecordedTrack {
+  scheduling_group::Recorder::Owner owner;
+  std::vector<RecordedEvent> events;
+};
+
+struct RecordingData {
+  std::vector<RecordedTrack> tracks;
+  std::unordered_map<std::uint64_t, std::string> names;  // of fibers that have one
+  std::size_t refused = 0;
+  std::int64_t begin_ns = 0;
+  std::int64_t end_ns = 0;
+
+  // "'parser' (id 42)"; "fiber 42"
+  std::string Label(std::uint64_t fiber) const;
+  // "parser"; "(unnamed)"
+  std::string Name(std::uint64_t fiber) const;
+};
+
+RecordingData ReadRings(std::chrono::nanoseconds last);
+
+}  // namespace weft::observe
+
+#endif  // WEFT_OBSERVE_RECORDER_RECORDING_DATA_H_
