@@ -89,7 +89,7 @@ constinit base::ThreadEnd at_thread_end(&EndCache);
 WEFT_NOINLINE EntityCache* MakeThreadCache() {
   auto* cache = new (std::nothrow) EntityCache;
   if (cache == nullptr) return nullptr;
-  if (!cache->MakePacks()) {
+  if (!cache->TakePacks()) {
     delete cache;
     return nullptr;
   }
@@ -101,15 +101,14 @@ WEFT_NOINLINE EntityCache* MakeThreadCache() {
 
 }  // namespace
 
-EntityMagazine::~EntityMagazine() {
-  delete hot_;
-  delete cold_;
-}
-
-bool EntityMagazine::MakePacks() noexcept {
-  hot_ = new (std::nothrow) EntityPack;
-  cold_ = new (std::nothrow) EntityPack;
-  return hot_ != nullptr && cold_ != nullptr;
+bool EntityMagazine::TakePacks(NodeArenaIndex arena) noexcept {
+  hot_ = NodeArenaAt(arena).TakeEmptyPack();
+  cold_ = NodeArenaAt(arena).TakeEmptyPack();
+  if (cold_ != nullptr && hot_ != nullptr) return true;
+  for (EntityPack* pack : {hot_, cold_}) {
+    if (pack != nullptr) NodeArenaAt(arena).GiveEmptyPack(pack);
+  }
+  return false;
 }
 
 WEFT_NOINLINE bool EntityMagazine::Fill(NodeArenaIndex arena) {
@@ -130,9 +129,10 @@ WEFT_NOINLINE void EntityMagazine::Flush(NodeArenaIndex arena) {
   count_ = 0;
 }
 
-void EntityMagazine::Return(NodeArenaIndex arena) const {
+void EntityMagazine::Return(NodeArenaIndex arena) {
   NodeArenaAt(arena).GiveBack(hot_->entities, count_);
   if (cold_is_full_) NodeArenaAt(arena).GiveBack(cold_->entities, EntityPack::kSize);
+  for (EntityPack* pack : {hot_, cold_}) NodeArenaAt(arena).GiveEmptyPack(pack);
 }
 
 EntityCache::~EntityCache() {
@@ -141,7 +141,7 @@ EntityCache::~EntityCache() {
 
 WEFT_NOINLINE EntityMagazine* EntityCache::MakeMagazine(NodeArenaIndex arena) {
   auto* const magazine = new (std::nothrow) EntityMagazine;
-  if (magazine != nullptr && !magazine->MakePacks()) {
+  if (magazine != nullptr && !magazine->TakePacks(arena)) {
     delete magazine;
     return nullptr;
   }
@@ -157,7 +157,7 @@ WEFT_NOINLINE void EntityCache::TakeIds() {
 void EntityCache::ReturnEntities() {
   anywhere_.Return(kAnyNodeArena);
   for (std::size_t arena = 0; arena < kMaxNodeArenas; ++arena) {
-    const EntityMagazine* magazine = others_[arena];
+    EntityMagazine* magazine = others_[arena];
     if (magazine != nullptr) magazine->Return(static_cast<NodeArenaIndex>(arena));
   }
 }

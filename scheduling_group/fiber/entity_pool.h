@@ -75,10 +75,9 @@ class EntityMagazine {
   EntityMagazine() = default;
   EntityMagazine(const EntityMagazine&) = delete;
   EntityMagazine& operator=(const EntityMagazine&) = delete;
-  ~EntityMagazine();
 
   // Once, before the others. False: there is no memory.
-  [[nodiscard]] bool MakePacks() noexcept;
+  [[nodiscard]] bool TakePacks(NodeArenaIndex arena) noexcept;
 
   // nullptr: there is no memory.
   FiberEntity* Take(NodeArenaIndex arena) {
@@ -93,8 +92,8 @@ class EntityMagazine {
     }
     hot_->entities[count_++] = entity;
   }
-  // Gives all back.
-  void Return(NodeArenaIndex arena) const;
+  // The last call: gives all back, also the packs.
+  void Return(NodeArenaIndex arena);
 
  private:
   bool Fill(NodeArenaIndex arena);
@@ -111,7 +110,7 @@ class EntityMagazine {
 class EntityCache {
  public:
   EntityCache() = default;
-  [[nodiscard]] bool MakePacks() noexcept { return anywhere_.MakePacks(); }
+  [[nodiscard]] bool TakePacks() noexcept { return anywhere_.TakePacks(kAnyNodeArena); }
   EntityCache(const EntityCache&) = delete;
   EntityCache& operator=(const EntityCache&) = delete;
   ~EntityCache();

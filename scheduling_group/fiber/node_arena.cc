@@ -52,7 +52,7 @@ WEFT_COLD EntityChunk* MakeEntityChunk(int node) {
     if (count < kMaxEntityChunks) {
       weft_fiber_chunks[count] = entities;
 #if WEFT_ASAN
-      __lsan_register_root_region(memory, kEntityChunkBytes);  // Memory that only a fiber refers to is not a leak.
+      __lsan_register_root_region(memory, kBytes);  // Memory that only a fiber or a pack refers to is not a leak.
 #endif
       // release: publishes the table entry. Pairs with the acquire in EntityChunkCount().
       chunk_count.store(count + 1, std::memory_order_release);
@@ -106,6 +106,7 @@ std::size_t NodeArena::Take(FiberEntity** entities, std::size_t n) {
     chunk->next = std::exchange(chunks_, chunk);
     ++chunk_count_;
     free_.AddBlock(&chunk->block);
+    for (EntityPack& pack : chunk->packs) pack.next = std::exchange(empty_, &pack);
     AddEntities(*chunk);
   }
   return TakeFree(entities, n);
@@ -117,7 +118,6 @@ void NodeArena::GiveBack(FiberEntity* const* entities, std::size_t n) {
 }
 
 EntityPack* NodeArena::Fill(EntityPack* empty, std::size_t* count) {
-  bool wants_pack = false;
   {
     base::SpinLockGuard guard(lock_);
     if (EntityPack* const full = full_) [[likely]] {
@@ -126,11 +126,8 @@ EntityPack* NodeArena::Fill(EntityPack* empty, std::size_t* count) {
       *count = EntityPack::kSize;
       return full;
     }
-    *count = TakeFree(empty->entities, EntityPack::kSize);
-    wants_pack = packs_ < kMostPacks;
   }
-  if (*count == 0) *count = Take(empty->entities, EntityPack::kSize);
-  if (wants_pack) AddPack();  // For when they come back.
+  *count = Take(empty->entities, EntityPack::kSize);
   return empty;
 }
 
@@ -146,30 +143,27 @@ EntityPack* NodeArena::Flush(EntityPack* full) {
   return empty;
 }
 
-WEFT_NOINLINE void NodeArena::AddPack() {
-  auto* const pack = new (std::nothrow) EntityPack;
-  if (pack == nullptr) return;
+EntityPack* NodeArena::TakeEmptyPack() {
+  {
+    base::SpinLockGuard guard(lock_);
+    if (empty_ != nullptr) return std::exchange(empty_, empty_->next);
+  }
+  return new (std::nothrow) EntityPack;
+}
+
+void NodeArena::GiveEmptyPack(EntityPack* pack) {
   base::SpinLockGuard guard(lock_);
   pack->next = std::exchange(empty_, pack);
-  ++packs_;
 }
 
 WEFT_COLD void NodeArena::DrainPacks() {
-  for (std::uint32_t i = 0; i < kMostPacks; ++i) {  // Others add packs meanwhile.
-    EntityPack* pack = nullptr;
-    {
-      base::SpinLockGuard guard(lock_);
-      if (full_ != nullptr) {
-        pack = std::exchange(full_, full_->next);
-        free_.Push(pack->entities, EntityPack::kSize);
-      } else if (empty_ != nullptr) {
-        pack = std::exchange(empty_, empty_->next);
-      } else {
-        return;
-      }
-      --packs_;
-    }
-    delete pack;
+  for (bool drained = false; !drained;) {  // One at a time: others wait for the lock.
+    base::SpinLockGuard guard(lock_);
+    drained = full_ == nullptr;
+    if (drained) break;
+    EntityPack* const pack = std::exchange(full_, full_->next);
+    free_.Push(pack->entities, EntityPack::kSize);
+    pack->next = std::exchange(empty_, pack);
   }
 }
 

@@ -5,14 +5,14 @@
 //
 // Threads exchange packs of 64 pointers with it (entity_pool.h), so they take its lock seldom, and hold it for two cache
 // lines: a full pack changes hands for an empty one, whole. Only if there is none the 64 pointers are copied, from or
-// to the central stack: at the beginning, and beyond kMostPacks. Packs are made by threads that take entities, never by
-// those that give back.
+// to the central stack: at the beginning, and after a trim. A chunk brings packs for its entities, and a thread two, which
+// it leaves behind.
 //
 //     Fill()   a full pack for an empty one; else fills it from the stack, a cold chunk or a new chunk
 //     Flush()  an empty pack for a full one; else empties it into the stack
 //
-// After a burst TrimArena() puts the packs' entities into the stack, frees the packs and makes wholly free chunks cold:
-// they leave the stack, and are used before a new one is made.
+// After a burst TrimArena() puts the packs' entities into the stack and makes wholly free chunks cold: they leave the
+// stack, and are used before a new one is made.
 //
 // A chunk has the memory of some 1,300 fibers' control blocks, and is never unmapped. A global table lists all chunks
 // for ever, so that a debugger finds every fiber by walking it, even in a core dump. Zeroes are a free entity (EP1 in
@@ -28,8 +28,8 @@
 // Invariants
 //   NA1  A free entity of the arena is in exactly one place: a full pack, the stack, a cold chunk or a thread (EP2).
 //   NA2  The packs, the stack and the cold chunks hold entities of the arena's own chunks only (EP4).
-//   NA3  Fill() and Flush() leave the number of the arena's packs as it is, but for those that Fill() adds. So it has an
-//        empty one for each full one that was taken.
+//   NA3  Fill() and Flush() leave the number of the arena's packs as it is. So it has an empty one for each full one that
+//        was taken.
 //   ES1  The blocks below top_ are full, those above are empty.
 //   ES2  There are never more pointers than room, since the owner never pushes an entity that is in the stack.
 //
@@ -37,7 +37,8 @@
 // mapped. Rejected for the stack: a list linked through the entities (it writes a line of each, and taking 64 of them
 // is 64 cache misses one after the other, under the lock); a vector (it allocates when a fiber ends); the stack alone,
 // without packs (the lock was held for nine lines that may come from other cores, and all groups of a node wait for it:
-// bench/results/scaling.md); an arena for each group (each thread would keep 128 free fibers of each).
+// bench/results/scaling.md); packs from the heap (they lie between what came with the fibers, and keep its memory from the
+// system); an arena for each group (each thread would keep 128 free fibers of each).
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_NODE_ARENA_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_NODE_ARENA_H_
 
@@ -123,11 +124,19 @@ class EntityStack {
 inline constexpr std::size_t kEntityChunkBytes = 256 * 1024;
 inline constexpr std::size_t kEntitiesPerChunk = kEntityChunkBytes / sizeof(FiberEntity);
 
+// Room for free entities, which changes hands whole.
+struct EntityPack {
+  static constexpr std::size_t kSize = 64;
+  EntityPack* next = nullptr;  // of the arena
+  FiberEntity* entities[kSize];
+};
+
 // The record of a chunk, which lies behind its entities. Never freed.
 struct EntityChunk {
   explicit EntityChunk(FiberEntity* chunk) : entities(chunk) {}
 
-  EntityStack<kEntitiesPerChunk>::Block block;  // as many pointers as it has entities
+  EntityStack<kEntitiesPerChunk>::Block block;                  // as many pointers as it has entities
+  EntityPack packs[kEntitiesPerChunk / EntityPack::kSize + 1];  // the same, for when they change hands
   FiberEntity* const entities;
   EntityChunk* next = nullptr;       // of the arena; set before it is in the list
   EntityChunk* next_cold = nullptr;  // under the arena's lock
@@ -145,17 +154,8 @@ FiberEntity* EntityChunkAt(std::size_t index);
 inline constexpr std::size_t kMaxEntityChunks = std::size_t{1} << 16;  // About 89 million fibers alive.
 extern __attribute__((visibility("hidden"))) FiberEntity* weft_fiber_chunks[kMaxEntityChunks];
 
-// Room for free entities, which changes hands whole.
-struct EntityPack {
-  static constexpr std::size_t kSize = 64;
-  EntityPack* next = nullptr;  // of the arena
-  FiberEntity* entities[kSize];
-};
-
 class alignas(base::kCacheLineSize) NodeArena {
  public:
-  static constexpr std::uint32_t kMostPacks = 1024;  // 65,536 fibers; 520 KiB of packs, where there were so many.
-
   constexpr NodeArena() = default;
   NodeArena(const NodeArena&) = delete;
   NodeArena& operator=(const NodeArena&) = delete;
@@ -168,6 +168,9 @@ class alignas(base::kCacheLineSize) NodeArena {
   EntityPack* Fill(EntityPack* empty, std::size_t* count) WEFT_EXCLUDES(lock_);
   // For a full pack: an empty one. Needs no memory.
   EntityPack* Flush(EntityPack* full) WEFT_EXCLUDES(lock_);
+  // A thread begins and ends. nullptr: there is no memory.
+  EntityPack* TakeEmptyPack() WEFT_EXCLUDES(lock_);
+  void GiveEmptyPack(EntityPack* pack) WEFT_EXCLUDES(lock_);
 
   // Takes up to `n` entities from the stack, a cold chunk or a new chunk. Returns how many; 0: there is no memory.
   std::size_t Take(FiberEntity** entities, std::size_t n) WEFT_EXCLUDES(lock_);
@@ -175,7 +178,7 @@ class alignas(base::kCacheLineSize) NodeArena {
   void GiveBack(FiberEntity* const* entities, std::size_t n) WEFT_EXCLUDES(lock_);
 
   // --- For TrimArena() ---
-  // The packs' entities go into the stack, and the packs are freed.
+  // The packs' entities go into the stack.
   void DrainPacks() WEFT_EXCLUDES(lock_);
   struct Snapshot {
     std::size_t free = 0;  // entities in the stack
@@ -192,11 +195,8 @@ class alignas(base::kCacheLineSize) NodeArena {
   void AddEntities(const EntityChunk& chunk) WEFT_REQUIRES(lock_);
   std::size_t TakeFree(FiberEntity** entities, std::size_t n) WEFT_REQUIRES(lock_);
 
-  void AddPack() WEFT_EXCLUDES(lock_);
-
   // What Fill() and Flush() touch comes first: one line.
   base::SpinLock lock_;
-  std::uint32_t packs_ WEFT_GUARDED_BY(lock_) = 0;  // full and empty
   EntityPack* full_ WEFT_GUARDED_BY(lock_) = nullptr;
   EntityPack* empty_ WEFT_GUARDED_BY(lock_) = nullptr;
   EntityStack<kEntitiesPerChunk> free_ WEFT_GUARDED_BY(lock_);

@@ -292,13 +292,13 @@ TEST(EntityCache, EachArenaHasAMagazineOfItsOwn) {
 TEST(EntityCache, AMagazineIsFilledAndFlushedByHalves) {
   constexpr std::size_t kHalf = EntityMagazine::kCapacity / 2;
   const NodeArenaIndex arena = NodeArenaOn(3001);
-  // In the stack, and what it has taken or given back: each Fill() brings an empty pack for one Flush().
+  // With what is in packs.
   const auto free = [arena] {
     NodeArenaAt(arena).DrainPacks();
     return NodeArenaAt(arena).TakeSnapshot().free;
   };
   EntityMagazine magazine;
-  ASSERT_TRUE(magazine.MakePacks());
+  ASSERT_TRUE(magazine.TakePacks(arena));
   std::vector<FiberEntity*> taken;
   const auto take = [&](std::size_t n) {
     for (; n != 0; --n) taken.push_back(magazine.Take(arena));

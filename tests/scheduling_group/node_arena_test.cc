@@ -96,17 +96,11 @@ TEST(NodeArena, NothingIsTakenOfASnapshotWhenAChunkHasComeSince) {
   EXPECT_EQ(arena.TakeOfSnapshot(snapshot, &entity, 1), 0u);
 }
 
-// Leaves no packs.
-class DrainedArena : public NodeArena {
- public:
-  ~DrainedArena() { DrainPacks(); }
-};
-
 // As EntityMagazine does.
 class Packs {
  public:
   explicit Packs(NodeArena& arena) : arena_(arena) {}
-  ~Packs() { delete pack_; }
+  ~Packs() { arena_.GiveEmptyPack(pack_); }
   Packs(const Packs&) = delete;
   Packs& operator=(const Packs&) = delete;
 
@@ -125,11 +119,11 @@ class Packs {
 
  private:
   NodeArena& arena_;
-  EntityPack* pack_ = new EntityPack;
+  EntityPack* pack_ = arena_.TakeEmptyPack();
 };
 
 TEST(NodeArena, AFullPackChangesHandsWhole) {
-  DrainedArena arena;
+  static NodeArena arena;  // It keeps the packs of those who left.
   Packs gives(arena);
   Packs takes(arena);
   const std::vector<FiberEntity*> entities = gives.Fill();
@@ -151,19 +145,22 @@ TEST(NodeArena, AFullPackChangesHandsWhole) {
 }
 
 TEST(NodeArena, WithoutAnEmptyPackTheEntitiesGoIntoTheStack) {
-  DrainedArena arena;
-  std::vector<FiberEntity*> entities = Take(arena, EntityPack::kSize);  // makes no pack
+  NodeArena arena;
+  const std::vector<FiberEntity*> entities = Take(arena, EntityPack::kSize);
+  std::vector<EntityPack*> empty;
+  for (std::size_t i = 0; i <= kEntitiesPerChunk / EntityPack::kSize; ++i) empty.push_back(arena.TakeEmptyPack());
+  EntityPack* const own = empty.back();
+  std::copy(entities.begin(), entities.end(), own->entities);
   const std::size_t in_stack = arena.TakeSnapshot().free;
-  Packs packs(arena);
-  const EntityPack* const own = packs.pack();
-  packs.Flush(entities);
-  EXPECT_EQ(packs.pack(), own);
+  EXPECT_EQ(arena.Flush(own), own);
   EXPECT_EQ(arena.TakeSnapshot().free, in_stack + EntityPack::kSize);
-  EXPECT_EQ(packs.Fill(), entities);
+  std::size_t count = 0;
+  EXPECT_EQ(arena.Fill(own, &count), own);
+  EXPECT_EQ(std::vector<FiberEntity*>(own->entities, own->entities + count), entities);
 }
 
 TEST(NodeArena, ATrimPutsWhatIsInPacksIntoTheStack) {
-  DrainedArena arena;
+  static NodeArena arena;  // It keeps the packs of those who left.
   Packs packs(arena);
   std::vector<std::vector<FiberEntity*>> taken;
   for (int i = 0; i < 10; ++i) taken.push_back(packs.Fill());
@@ -176,8 +173,8 @@ TEST(NodeArena, ATrimPutsWhatIsInPacksIntoTheStack) {
 
 // NA1
 TEST(NodeArena, ThreadsThatExchangePacksLoseNoneAndHaveNoneTwice) {
-  DrainedArena arena;
-  const auto run = [&arena](unsigned seed) {
+  static NodeArena arena;  // It keeps the packs of those who left.
+  const auto run = [](unsigned seed) {
     std::mt19937 random(seed);
     Packs packs(arena);
     std::vector<std::vector<FiberEntity*>> taken;
