@@ -54,6 +54,11 @@ bool SecondIsFiber(EventKind kind) {
          kind == EventKind::kWoken;
 }
 
+bool IsSwitch(EventKind kind) {
+  return kind == EventKind::kParked || kind == EventKind::kYielded || kind == EventKind::kEnded ||
+         kind == EventKind::kEntered;
+}
+
 class Reader {
  public:
   explicit Reader(std::chrono::nanoseconds last) : now_(CycleScale::Reading::Now()), scale_(Recorder::since(), now_) {
@@ -106,7 +111,7 @@ class Reader {
       if (HasTime(event.kind)) {
         event.ns = TimeOf(first & kTime);
         if (event.ns < data_.begin_ns) {
-          track.whole = true;
+          if (IsSwitch(event.kind)) track.running = a;
           continue;
         }
       } else {
@@ -119,7 +124,9 @@ class Reader {
       if (event.kind == EventKind::kMark) AddMark(b);
       track.events.push_back(event);
     }
-    if (!track.events.empty()) data_.tracks.push_back(std::move(track));
+    if (!track.open) track.running = 0;  // Not since then, perhaps.
+    if (track.running != 0) fibers_.insert(track.running);
+    if (track.running != 0 || !track.events.empty()) data_.tracks.push_back(std::move(track));
   }
 
   static void AddPart(std::string* name, std::uint64_t part) {
@@ -136,7 +143,9 @@ class Reader {
 
   bool Earliest() {
     std::int64_t earliest = data_.end_ns;
-    for (const RecordedTrack& track : data_.tracks) earliest = std::min(earliest, track.events.front().ns);
+    for (const RecordedTrack& track : data_.tracks) {
+      earliest = std::min(earliest, track.running != 0 ? data_.begin_ns : track.events.front().ns);
+    }
     data_.begin_ns = earliest;
     return !data_.tracks.empty();
   }

@@ -32,8 +32,8 @@ struct RecordedEvent {
 struct RecordedTrack {
   scheduling_group::Recorder::Owner owner;
   std::vector<RecordedEvent> events;
-  bool whole = false;  // Older events were there. Otherwise what was before the first one is unknown.
-  bool open = false;   // What came after the last one would be there. Otherwise that is unknown, too.
+  std::uint64_t running = 0;  // The fiber that ran when the recording begins. 0: none, or unknown.
+  bool open = false;          // What came after the last one would be there. Otherwise that is unknown, too.
 };
 
 struct RecordingData {

@@ -249,6 +249,22 @@ TEST(FlightRecorder, NobodyRunsOnAfterTheRecorderWasSetOff) {
   }).Join();
 }
 
+TEST(FlightRecorder, WhoRanAllTheTimeIsShown) {
+  const Recorded recorded(RecorderLevel::kFull, {1, 1});
+  Fiber(Named("hog"), [] {
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begin < milliseconds(4)) {
+    }
+    const Recording recording = KeepRecording((std::chrono::steady_clock::now() - begin) / 2);
+    const RecordingData& data = *recording.data();
+    const Timeline timeline(data);
+    ASSERT_EQ(timeline.turns.size(), 1u) << "it was entered before the recording begins";
+    EXPECT_EQ(data.Name(timeline.turns[0].fiber), "hog");
+    EXPECT_EQ(timeline.turns[0].begin, data.begin_ns);
+    EXPECT_EQ(timeline.turns[0].end, data.end_ns);
+  }).Join();
+}
+
 // One that is made by hand.
 Recording RecordingOf(std::vector<observe::RecordedTrack> tracks, std::int64_t begin, std::int64_t end) {
   RecordingData data;
