@@ -223,14 +223,14 @@ static_assert(!Markable<char[5]>, "an array that may be gone when it is read");
 
 // A row that begins behind the first of a name's parts.
 TEST(FlightRecorder, ANameIsWholeOrMissing) {
-  const std::string kName = "abcdefghijklmnopqrstuvwxyz012345";
+  const std::string whole = "abcdefghijklmnopqrstuvwxyz012345";
   const Recorded recorded(RecorderLevel::kOff, {1, 1});
   SetRecorderLevel(RecorderLevel::kFull, 1024);
-  for (int i = 0; i < 300; ++i) Fiber(Named(kName.c_str()), [] {}).Join();
+  for (int i = 0; i < 300; ++i) Fiber(Named(whole.c_str()), [] {}).Join();
   for (int i = 0; i < 10; ++i) {
-    Fiber(Named(kName.c_str()), [] {}).Join();
+    Fiber(Named(whole.c_str()), [] {}).Join();
     const Recording recording = recorded.Keep();
-    for (const auto& [fiber, name] : recording.data()->names) EXPECT_EQ(name, kName);
+    for (const auto& [fiber, name] : recording.data()->names) EXPECT_EQ(name, whole);
   }
 }
 
@@ -352,6 +352,7 @@ TEST(FlightRecorder, RecordingsAreKeptWhileWorkersWrite) {
   const Recorded recorded(RecorderLevel::kFull, {2, 1});
   std::atomic<bool> stop{false};
   std::vector<Fiber> fibers;
+  fibers.reserve(8);
   for (int i = 0; i < 8; ++i) {
     fibers.emplace_back([&] {
       while (!stop.load(std::memory_order_relaxed)) FiberYield();
