@@ -43,6 +43,12 @@ Recording KeepRecording(std::chrono::nanoseconds last) {
   return Recording(std::make_shared<const observe::RecordingData>(observe::ReadRings(last)));
 }
 
+std::chrono::steady_clock::time_point RecordIfLate::After(std::chrono::nanoseconds limit) noexcept {
+  using TimePoint = std::chrono::steady_clock::time_point;
+  const TimePoint now = std::chrono::steady_clock::now();
+  return limit < TimePoint::max() - now ? now + limit : TimePoint::max();
+}
+
 void RecordIfLate::Late() noexcept {
   const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   std::int64_t before = kept_at.load(std::memory_order_relaxed);

@@ -64,6 +64,9 @@ template <std::size_t size>
 void Mark(const char (&name)[size], std::uint64_t value = 0) noexcept {
   if (scheduling_group::Recorder::on()) scheduling_group::Recorder::Mark(name, value);
 }
+// Not a literal: it would be read when it may be gone.
+template <std::size_t size>
+void Mark(char (&name)[size], std::uint64_t value = 0) = delete;
 
 // What was recorded, up to when it was kept. Copies share it.
 class Recording {
@@ -114,7 +117,7 @@ class RecordIfLate {
   // See above.
   RecordIfLate(std::chrono::nanoseconds limit, Then then,
                std::chrono::nanoseconds last = std::chrono::milliseconds(100))
-      : end_(std::chrono::steady_clock::now() + limit), last_(last), then_(std::move(then)) {}
+      : end_(After(limit)), last_(last), then_(std::move(then)) {}
   ~RecordIfLate() {
     if (std::chrono::steady_clock::now() > end_) Late();
   }
@@ -122,6 +125,7 @@ class RecordIfLate {
   RecordIfLate& operator=(const RecordIfLate&) = delete;
 
  private:
+  static std::chrono::steady_clock::time_point After(std::chrono::nanoseconds limit) noexcept;
   void Late() noexcept;
 
   const std::chrono::steady_clock::time_point end_;

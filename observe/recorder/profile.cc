@@ -59,11 +59,13 @@ class Adder {
 
   Totals Locks() {
     for (const auto& wait : timeline_.waits) {
-      if (IsLock(wait.reason)) AddLock(wait.reason, wait.fiber, wait.waker, 1, Waited(wait));
+      if (!IsLock(wait.reason)) continue;
+      const bool given = wait.woken != Timeline::kUnknown || wait.ran != Timeline::kUnknown;
+      AddLock(wait.reason, wait.fiber, given ? Giver(wait.waker) : "not given yet", 1, Waited(wait));
     }
     for (const auto& wait : timeline_.sampled) {
       const auto weight = static_cast<std::int64_t>(wait.weight);
-      if (IsLock(wait.reason)) AddLock(wait.reason, wait.fiber, wait.waker, weight, weight * wait.waited);
+      if (IsLock(wait.reason)) AddLock(wait.reason, wait.fiber, Giver(wait.waker), weight, weight * wait.waited);
     }
     return std::move(totals_);
   }
@@ -82,8 +84,11 @@ class Adder {
     total.ns += ns;
   }
 
-  void AddLock(WaitReason reason, std::uint64_t fiber, std::uint64_t waker, std::int64_t count, std::int64_t ns) {
-    Add({TextOf(reason), data_.Name(fiber), waker != 0 ? "given by " + data_.Name(waker) : "not given yet"}, count, ns);
+  std::string Giver(std::uint64_t waker) const {
+    return waker != 0 ? "given by " + data_.Name(waker) : "given by a thread";
+  }
+  void AddLock(WaitReason reason, std::uint64_t fiber, const std::string& giver, std::int64_t count, std::int64_t ns) {
+    Add({TextOf(reason), data_.Name(fiber), giver}, count, ns);
   }
 
   const RecordingData& data_;

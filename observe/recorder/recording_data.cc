@@ -23,6 +23,7 @@ using scheduling_group::EventRing;
 using scheduling_group::FiberEntity;
 using scheduling_group::Recorder;
 using scheduling_group::RecorderRing;
+using scheduling_group::RecordLevel;
 using Fibers = std::unordered_set<std::uint64_t>;
 
 constexpr std::size_t kMostName = 256;
@@ -53,6 +54,11 @@ bool SecondIsFiber(EventKind kind) {
          kind == EventKind::kWoken;
 }
 
+bool IsSwitch(EventKind kind) {
+  return kind == EventKind::kParked || kind == EventKind::kYielded || kind == EventKind::kEnded ||
+         kind == EventKind::kEntered;
+}
+
 class Reader {
  public:
   explicit Reader(std::chrono::nanoseconds last) : now_(CycleScale::Reading::Now()), scale_(Recorder::since(), now_) {
@@ -62,6 +68,7 @@ class Reader {
 
   RecordingData Read() {
     data_.refused = Recorder::refused();
+    is_full_ = Recorder::level() == RecordLevel::kFull;
     Recorder::Visit([this](const RecorderRing& ring) { ReadRing(ring); });
     if (!Earliest()) data_.begin_ns = data_.end_ns;
     FindNames();
@@ -74,10 +81,8 @@ class Reader {
   }
 
   std::int64_t TimeOf(std::uint64_t word) const {
-    // Behind now_, if a worker has written it meanwhile.
-    const std::uint64_t ago = (now_.cycles - word) << (64 - Recorder::kTimeBits);
-    const auto cycles_ago = static_cast<std::int64_t>(ago) >> (64 - Recorder::kTimeBits);
-    return Nanoseconds(scale_.TimeOf(now_.cycles - static_cast<std::uint64_t>(cycles_ago)));
+    const std::int64_t ago = CyclesAgo(now_.cycles, word);
+    return Nanoseconds(scale_.TimeOf(now_.cycles - static_cast<std::uint64_t>(ago)));
   }
 
   void ReadRing(const RecorderRing& ring) {
@@ -85,12 +90,15 @@ class Reader {
     RecordedTrack track;
     std::size_t begin = 0;
     const std::size_t count = ring.Copy(words_.data(), &begin, &track.owner);
+    track.open = is_full_ && ring.taken();
     std::string* name = nullptr;
     std::size_t parts = 0;
+    bool in_part_of_name = true;  // Until something else comes: the name's begin may have been overwritten.
     for (std::size_t i = begin; i < begin + count; ++i) {
       const auto [first, a, b] = words_[i];
       RecordedEvent event{.kind = static_cast<EventKind>(first >> Recorder::kTimeBits), .a = a, .b = b};
       if (event.kind == EventKind::kName) {
+        if (in_part_of_name) continue;
         parts = name != nullptr && named_ == a ? parts + 1 : 0;
         name = &data_.names[a];
         named_ = a;
@@ -98,10 +106,14 @@ class Reader {
         AddPart(name, b);
         continue;
       }
+      in_part_of_name = false;
       name = nullptr;
       if (HasTime(event.kind)) {
         event.ns = TimeOf(first & kTime);
-        if (event.ns < data_.begin_ns) continue;
+        if (event.ns < data_.begin_ns) {
+          if (IsSwitch(event.kind)) track.running = a;
+          continue;
+        }
       } else {
         if (track.events.empty()) continue;
         event.ns = track.events.back().ns;
@@ -109,9 +121,12 @@ class Reader {
       if (event.ns > data_.end_ns) event.ns = data_.end_ns;
       if (FirstIsFiber(event.kind) && a != 0) fibers_.insert(a);
       if (SecondIsFiber(event.kind) && b != 0) fibers_.insert(b);
+      if (event.kind == EventKind::kMark) AddMark(b);
       track.events.push_back(event);
     }
-    if (!track.events.empty()) data_.tracks.push_back(std::move(track));
+    if (!track.open) track.running = 0;  // Not since then, perhaps.
+    if (track.running != 0) fibers_.insert(track.running);
+    if (track.running != 0 || !track.events.empty()) data_.tracks.push_back(std::move(track));
   }
 
   static void AddPart(std::string* name, std::uint64_t part) {
@@ -120,9 +135,17 @@ class Reader {
     name->append(text, ::strnlen(text, sizeof(text)));
   }
 
+  void AddMark(std::uint64_t address) {
+    const auto [mark, is_new] = data_.mark_names.try_emplace(address);
+    if (is_new) mark->second = memory_.ReadString(address, kMostName);
+    if (mark->second.empty()) mark->second = "(a name that is gone)";
+  }
+
   bool Earliest() {
     std::int64_t earliest = data_.end_ns;
-    for (const RecordedTrack& track : data_.tracks) earliest = std::min(earliest, track.events.front().ns);
+    for (const RecordedTrack& track : data_.tracks) {
+      earliest = std::min(earliest, track.running != 0 ? data_.begin_ns : track.events.front().ns);
+    }
     data_.begin_ns = earliest;
     return !data_.tracks.empty();
   }
@@ -130,16 +153,15 @@ class Reader {
   // As FiberReader does (DFR4): a name that is there after it was copied was there.
   void FindNames() {
     if (fibers_.empty()) return;
-    MemoryReader memory;
     EntityPool::ForEach([&](const FiberEntity* fiber) {
       const std::uint64_t id = fiber->id();
       if (!fibers_.contains(id) || data_.names.contains(id)) return;
       alignas(FiberEntity) unsigned char copies[2][sizeof(FiberEntity)];
       const auto address = reinterpret_cast<std::uintptr_t>(fiber);
       const auto copy = [&](int i) { return reinterpret_cast<const FiberEntity*>(copies[i]); };
-      if (!memory.Read(copies[0], address, sizeof(FiberEntity)) || copy(0)->name_address() == nullptr) return;
-      std::string name = memory.ReadString(reinterpret_cast<std::uintptr_t>(copy(0)->name_address()), kMostName);
-      if (!memory.Read(copies[1], address, sizeof(FiberEntity)) || copy(0)->id() != id || copy(1)->id() != id ||
+      if (!memory_.Read(copies[0], address, sizeof(FiberEntity)) || copy(0)->name_address() == nullptr) return;
+      std::string name = memory_.ReadString(reinterpret_cast<std::uintptr_t>(copy(0)->name_address()), kMostName);
+      if (!memory_.Read(copies[1], address, sizeof(FiberEntity)) || copy(0)->id() != id || copy(1)->id() != id ||
           copy(0)->name_address() != copy(1)->name_address()) {
         return;
       }
@@ -150,7 +172,9 @@ class Reader {
   const CycleScale::Reading now_;
   const CycleScale scale_;
   RecordingData data_;
+  MemoryReader memory_;
   Fibers fibers_;
+  bool is_full_ = false;
   std::uint64_t named_ = 0;
   std::vector<EventRing::Words> words_;
 };

@@ -5,7 +5,7 @@
 //
 // Rings are copied one after the other (events/recorder.h), each as a row without gaps; what is older than asked for is
 // left out. A fiber's name is in a kName event, if it has ended while each switch was recorded; else it is looked up
-// among those that live.
+// among those that live. Names of marks are copied with the rings: a library that is unloaded takes its own with it.
 #ifndef WEFT_OBSERVE_RECORDER_RECORDING_DATA_H_
 #define WEFT_OBSERVE_RECORDER_RECORDING_DATA_H_
 
@@ -32,11 +32,14 @@ struct RecordedEvent {
 struct RecordedTrack {
   scheduling_group::Recorder::Owner owner;
   std::vector<RecordedEvent> events;
+  std::uint64_t running = 0;  // The fiber that ran when the recording begins. 0: none, or unknown.
+  bool open = false;          // What came after the last one would be there. Otherwise that is unknown, too.
 };
 
 struct RecordingData {
   std::vector<RecordedTrack> tracks;
-  std::unordered_map<std::uint64_t, std::string> names;  // of fibers that have one
+  std::unordered_map<std::uint64_t, std::string> names;       // of fibers that have one
+  std::unordered_map<std::uint64_t, std::string> mark_names;  // by their addresses
   std::size_t refused = 0;
   std::int64_t begin_ns = 0;
   std::int64_t end_ns = 0;
@@ -46,6 +49,15 @@ struct RecordingData {
   // "parser"; "(unnamed)"
   std::string Name(std::uint64_t fiber) const;
 };
+
+// How long ago an event was written, in cycles; `low`: the low bits of its reading, as it has them. Below 0: after `now`,
+// since writers go on while a reader reads; by less than 2^40, which is some minutes. Modulo 277 days.
+constexpr std::int64_t CyclesAgo(std::uint64_t now, std::uint64_t low) noexcept {
+  constexpr std::uint64_t kWhole = std::uint64_t{1} << scheduling_group::Recorder::kTimeBits;
+  constexpr std::uint64_t kAfter = std::uint64_t{1} << 40;
+  const std::uint64_t ago = (now - low) & (kWhole - 1);
+  return ago < kWhole - kAfter ? static_cast<std::int64_t>(ago) : -static_cast<std::int64_t>(kWhole - ago);
+}
 
 RecordingData ReadRings(std::chrono::nanoseconds last);
 

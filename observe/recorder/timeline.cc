@@ -36,8 +36,14 @@ class Builder {
       : data_(data), timeline_(*timeline), open_(data.tracks.size()) {}
 
   void Build() {
+    for (std::size_t t = 0; t < open_.size(); ++t) {
+      if (data_.tracks[t].running != 0) open_[t] = {.fiber = data_.tracks[t].running, .begin = data_.begin_ns};
+    }
     for (const Placed& placed : InOrder(data_)) Add(*placed.event, placed.track);
-    for (std::size_t t = 0; t < open_.size(); ++t) EndTurn(t, data_.end_ns, EventKind::kNone, {});
+    for (std::size_t t = 0; t < open_.size(); ++t) {
+      const RecordedTrack& track = data_.tracks[t];
+      EndTurn(t, track.open || track.events.empty() ? data_.end_ns : track.events.back().ns, EventKind::kNone, {});
+    }
     for (auto& [fiber, wait] : waiting_) timeline_.waits.push_back(wait);
   }
 
@@ -60,7 +66,7 @@ class Builder {
       case EventKind::kYielded:
       case EventKind::kEnded:
         open_[track].fiber = event.b;  // Also the first one.
-        if (open_[track].begin == 0) open_[track].begin = data_.begin_ns;
+        if (open_[track].begin == 0) open_[track].begin = event.ns;
         EndTurn(track, event.ns, event.kind, {});
         Enter(event, track);
         break;

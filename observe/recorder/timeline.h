@@ -4,7 +4,8 @@
 // Timeline: what a recording's events mean together: turns of workers, waits of fibers, wakes.
 //
 //   turn   a worker had a fiber, from one switch event to the next. The fiber of the first turn may be unknown (0), and
-//          then it is none
+//          then it is none. A turn that began before the recording begins with it, if its ring goes back so far; the
+//          last one ends with the recording, if its ring was written up to there, and otherwise with its last event
 //   wait   a fiber parked, was woken, ran: each with its time, as far as it was recorded
 //   wake   somebody made a fiber ready, and it ran then
 //

@@ -96,7 +96,8 @@ class TraceWriter {
     End();
   }
 
-  std::int64_t Since(std::int64_t ns) const { return ns - data_.begin_ns; }
+  // Never below 0: on a CPU whose counter is behind, an event may seem to be before the first one.
+  std::int64_t Since(std::int64_t ns) const { return ns > data_.begin_ns ? ns - data_.begin_ns : 0; }
 
   void Slice(int process, std::size_t track, std::string_view name, std::string_view category, std::int64_t begin,
              std::int64_t end) {
@@ -228,7 +229,7 @@ class TraceWriter {
   }
 
   void WriteMark(std::size_t track, const RecordedEvent& mark, const RecordedEvent& next) {
-    const auto* name = reinterpret_cast<const char*>(static_cast<std::uintptr_t>(mark.b));  // A literal.
+    const std::string& name = data_.mark_names.at(mark.b);
     const std::uint64_t value = next.kind == EventKind::kMarkValue ? next.a : 0;
     const auto write = [&](int process, std::size_t to) {
       Instant(process, to, name, "mark", mark.ns);

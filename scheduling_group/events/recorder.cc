@@ -83,7 +83,14 @@ WEFT_COLD void Recorder::SetLevel(RecordLevel level, std::size_t events_of_worke
   wanted_.store(std::bit_ceil(std::clamp(events_of_worker, kRingOfThread, kMostEvents)), std::memory_order_relaxed);
   no_memory_.store(false, std::memory_order_relaxed);
   level_.store(level, std::memory_order_relaxed);
-  RecordLeaving(level == RecordLevel::kFull);
+  // Of two callers at once, whose RecordLeaving() comes last sees the level that stays: its lock orders the stores of
+  // all before it. Otherwise switches might be recorded while the level is kOff.
+  for (RecordLevel told = level;;) {
+    RecordLeaving(told == RecordLevel::kFull);
+    const RecordLevel now = level_.load(std::memory_order_relaxed);
+    if (now == told) return;
+    told = now;
+  }
 }
 
 Reading Recorder::since() noexcept {

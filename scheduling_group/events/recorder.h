@@ -158,6 +158,9 @@ class RecorderRing {
   // The owner at the end of the copy, whose events they are; REC2. Room for events.capacity().
   std::size_t Copy(EventRing::Words* out, std::size_t* begin, Recorder::Owner* owner) const noexcept;
 
+  // Somebody owns it. relaxed: carries nothing.
+  bool taken() const noexcept { return taken_.load(std::memory_order_relaxed); }
+
   EventRing events;
 
  private:

@@ -7,6 +7,7 @@
 #include "weft/observe/flight_recorder.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,13 +16,16 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <memory>
 #include <mutex>
 #include <regex>
 #include <set>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "weft/fiber/fiber.h"
@@ -94,6 +98,12 @@ void WaitForAnother() {
     event.Set();
     waiter.Join();
   }).Join();
+}
+
+bool HasWaitForEvent(const Recording& recording) {
+  const Timeline timeline(*recording.data());
+  return std::any_of(timeline.waits.begin(), timeline.waits.end(),
+                     [](const auto& wait) { return wait.reason.kind() == WaitKind::kEvent && wait.waker != 0; });
 }
 
 TEST(FlightRecorder, AFullRecordingShowsWhoWaitedAndWhoWokeIt) {
@@ -189,6 +199,132 @@ TEST(FlightRecorder, WhatWasRecordedStaysWhenTheRuntimeHasEnded) {
   EXPECT_TRUE(Has(TraceOf(KeepRecording(hours(1))), "\"before the end\""));
 }
 
+// As in a library that is unloaded.
+TEST(FlightRecorder, AMarksNameMayGo) {
+  const Recorded recorded(RecorderLevel::kSampled, {1, 1});
+  constexpr std::size_t kPage = 4096;
+  void* const page = ::mmap(nullptr, kPage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  std::memcpy(page, "unloaded", sizeof("unloaded"));
+  Mark(*static_cast<const char(*)[sizeof("unloaded")]>(page), 1);
+  const Recording before = KeepRecording(hours(1));
+  ::munmap(page, kPage);
+  EXPECT_TRUE(Has(TraceOf(before), "\"unloaded\"")) << "it was there when the recording was kept";
+  const std::string trace = TraceOf(recorded.Keep());
+  EXPECT_TRUE(Has(trace, "\"(a name that is gone)\"")) << trace;
+}
+
+template <class Text>
+concept Markable = requires(Text& text) {
+  Mark(text);
+};
+static_assert(Markable<const char[5]>);
+static_assert(!Markable<char[5]>, "an array that may be gone when it is read");
+
+// A row that begins behind the first of a name's parts.
+TEST(FlightRecorder, ANameIsWholeOrMissing) {
+  const std::string whole = "abcdefghijklmnopqrstuvwxyz012345";
+  const Recorded recorded(RecorderLevel::kOff, {1, 1});
+  SetRecorderLevel(RecorderLevel::kFull, 1024);
+  for (int i = 0; i < 300; ++i) Fiber(Named(whole.c_str()), [] {}).Join();
+  for (int i = 0; i < 10; ++i) {
+    Fiber(Named(whole.c_str()), [] {}).Join();
+    const Recording recording = recorded.Keep();
+    for (const auto& [fiber, name] : recording.data()->names) EXPECT_EQ(name, whole);
+  }
+}
+
+TEST(FlightRecorder, NobodyRunsOnAfterTheRecorderWasSetOff) {
+  const Recorded recorded(RecorderLevel::kFull, {1, 1});
+  const auto begin = std::chrono::steady_clock::now();
+  Fiber([&] {
+    SetRecorderLevel(RecorderLevel::kOff);
+    const auto off = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - off < 3 * (off - begin) + milliseconds(5)) {
+    }
+    const Recording recording = KeepRecording(std::chrono::steady_clock::now() - begin);
+    const Timeline timeline(*recording.data());
+    EXPECT_FALSE(timeline.turns.empty());
+    for (const auto& turn : timeline.turns) EXPECT_LE(turn.end - turn.begin, (off - begin).count());
+  }).Join();
+}
+
+TEST(FlightRecorder, WhoRanAllTheTimeIsShown) {
+  const Recorded recorded(RecorderLevel::kFull, {1, 1});
+  Fiber(Named("hog"), [] {
+    const auto begin = std::chrono::steady_clock::now();
+    while (std::chrono::steady_clock::now() - begin < milliseconds(4)) {
+    }
+    const Recording recording = KeepRecording((std::chrono::steady_clock::now() - begin) / 2);
+    const RecordingData& data = *recording.data();
+    const Timeline timeline(data);
+    ASSERT_EQ(timeline.turns.size(), 1u) << "it was entered before the recording begins";
+    EXPECT_EQ(data.Name(timeline.turns[0].fiber), "hog");
+    EXPECT_EQ(timeline.turns[0].begin, data.begin_ns);
+    EXPECT_EQ(timeline.turns[0].end, data.end_ns);
+  }).Join();
+}
+
+// One that is made by hand.
+Recording RecordingOf(std::vector<observe::RecordedTrack> tracks, std::int64_t begin, std::int64_t end) {
+  RecordingData data;
+  data.tracks = std::move(tracks);
+  data.begin_ns = begin;
+  data.end_ns = end;
+  return Recording(std::make_shared<const RecordingData>(std::move(data)));
+}
+
+// A thread that has written nothing for half a year.
+TEST(RecordingData, AnOldEventIsNotANewOne) {
+  using observe::CyclesAgo;
+  constexpr std::uint64_t kNow = (std::uint64_t{1} << 60) + 12'345;
+  constexpr std::uint64_t kLow = (std::uint64_t{1} << scheduling_group::Recorder::kTimeBits) - 1;
+  constexpr std::int64_t kHalf = std::int64_t{1} << (scheduling_group::Recorder::kTimeBits - 1);
+  for (const std::int64_t ago : {std::int64_t{0}, std::int64_t{300'000'000}, kHalf - 1, kHalf, kHalf + kHalf / 2,
+                                 std::int64_t{-1}, std::int64_t{-300'000'000}}) {
+    EXPECT_EQ(CyclesAgo(kNow, (kNow - static_cast<std::uint64_t>(ago)) & kLow), ago);
+  }
+}
+
+TEST(Timeline, WhatATrackHasOverwrittenIsNobodysTurn) {
+  observe::RecordedTrack quiet;
+  quiet.events = {{.ns = 1'000, .kind = EventKind::kPolled, .a = 1}};
+  observe::RecordedTrack busy;  // It has the last 10 ms.
+  busy.events = {{.ns = 90'000'000, .kind = EventKind::kYielded, .a = 8, .b = 7},
+                 {.ns = 90'000'100, .kind = EventKind::kParked}};
+  const Recording recording = RecordingOf({quiet, busy}, 1'000, 100'000'000);
+  const Timeline timeline(*recording.data());
+  ASSERT_EQ(timeline.turns.size(), 2u);
+  EXPECT_EQ(timeline.turns[0].fiber, 7u);
+  EXPECT_EQ(timeline.turns[0].begin, 90'000'000);
+  EXPECT_EQ(timeline.turns[1].begin, 90'000'000);
+}
+
+TEST(Trace, AnEventOfACpuWhoseClockIsBehindIsStillJson) {
+  for (std::int64_t behind = 1; behind < 3'000; behind += 7) {
+    observe::RecordedTrack track;
+    track.events = {{.ns = 5'000, .kind = EventKind::kPolled, .a = 1},
+                    {.ns = 5'000 - behind, .kind = EventKind::kPolled, .a = 2}};
+    const std::string trace = TraceOf(RecordingOf({track}, 5'000, 6'000));
+    EXPECT_FALSE(std::regex_search(trace, std::regex("\\.[^0-9]|\\.[0-9]{1,2}[,}]"))) << trace;
+    EXPECT_FALSE(Has(trace, "\"ts\":-")) << trace;
+  }
+}
+
+TEST(Profile, ALockThatAThreadGaveUpWasGiven) {
+  const int lock = 0;
+  const std::uint64_t mutex = scheduling_group::WaitReason(WaitKind::kMutex, &lock).word();
+  observe::RecordedTrack track;
+  track.events = {{.ns = 1, .kind = EventKind::kEntered, .a = 7},
+                  {.ns = 2, .kind = EventKind::kParked, .b = mutex},
+                  {.ns = 3, .kind = EventKind::kWoken, .a = 7},
+                  {.ns = 4, .kind = EventKind::kEntered, .a = 8},
+                  {.ns = 5, .kind = EventKind::kParked, .b = mutex}};
+  const std::string locks = ProfileOf(RecordingOf({track}, 1, 10), Profiled::kLocks);
+  EXPECT_TRUE(Has(locks, ";given by a thread ")) << locks;
+  EXPECT_TRUE(Has(locks, ";not given yet ")) << locks;
+}
+
 TEST(FlightRecorder, AForkedChildReadsWhatItsParentDid) {
   const Recorded recorded(RecorderLevel::kSampled, {1, 1});
   Fiber([] { Mark("of the parent"); }).Join();
@@ -216,6 +352,7 @@ TEST(FlightRecorder, RecordingsAreKeptWhileWorkersWrite) {
   const Recorded recorded(RecorderLevel::kFull, {2, 1});
   std::atomic<bool> stop{false};
   std::vector<Fiber> fibers;
+  fibers.reserve(8);
   for (int i = 0; i < 8; ++i) {
     fibers.emplace_back([&] {
       while (!stop.load(std::memory_order_relaxed)) FiberYield();
@@ -264,6 +401,7 @@ TEST(RecordIfLate, KeepsWhatHappenedIfItsTimeIsOverAtMostOnceASecond) {
   };
   Fiber([&] {
     { const RecordIfLate in_time(hours(1), then); }
+    { const RecordIfLate never(std::chrono::nanoseconds::max(), then); }
     EXPECT_EQ(kept, 0);
     const auto before = std::chrono::steady_clock::now();
     {
@@ -331,7 +469,10 @@ TEST(FlightRecorder, ReadByTheirReaders) {
   };
   const auto write_all = [&](RecorderLevel recorder_level, const std::string& level) {
     const Recorded recorded(recorder_level, {2, 1});
-    WaitForAnother();
+    // On two workers the event may be set before it is waited for.
+    do {
+      WaitForAnother();
+    } while (recorder_level == RecorderLevel::kFull && !HasWaitForEvent(recorded.Keep()));
     Fiber(Named("a \"quoted\" \\ name; \xc3\xa4"), [] {
       for (int i = 0; i < 3; ++i) FiberSleepFor(milliseconds(1));
       CancelScope scope;

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "weft/base/thread/cpu.h"
+#include "weft/scheduling_group/watch/group_attention.h"
 
 #include "testing/worker_group.h"
 
@@ -148,6 +150,33 @@ TEST_F(RecorderTest, AWorkerTakesALargerRingWhenMoreIsWanted) {
   group.Drain();
   EXPECT_EQ(OwnersOf(kNote, 402).size(), kMore);
   EXPECT_EQ(OwnersOf(kNote, 401).size(), 1u) << "the smaller one has not been taken over";
+}
+
+TEST_F(RecorderTest, OfTwoLevelsSetAtOnceOneStays) {
+  constexpr int kRounds = 20'000;
+  const std::array<GroupAttention, 50> groups;  // So that it takes a while.
+  std::atomic<int> round{0};
+  std::atomic<int> answered{0};
+  std::thread other([&] {
+    for (int i = 1; i <= kRounds; ++i) {
+      for (int spins = 0; round.load(std::memory_order_acquire) < i; ++spins) {
+        if (spins > 1000) std::this_thread::yield();
+      }
+      Recorder::SetLevel(RecordLevel::kOff);
+      answered.store(i, std::memory_order_release);
+    }
+  });
+  int wrong = 0;
+  for (int i = 1; i <= kRounds; ++i) {
+    round.store(i, std::memory_order_release);
+    Recorder::SetLevel(RecordLevel::kFull);
+    for (int spins = 0; answered.load(std::memory_order_acquire) < i; ++spins) {
+      if (spins > 1000) std::this_thread::yield();
+    }
+    if (groups.front().recorded() != (Recorder::level() == RecordLevel::kFull)) ++wrong;
+  }
+  other.join();
+  EXPECT_EQ(wrong, 0) << "switches are recorded though the level is kOff, or are not though it is kFull";
 }
 
 TEST_F(RecorderTest, AForkedChildReadsItsParentsAndWritesItsOwn) {
