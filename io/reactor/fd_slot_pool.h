@@ -20,7 +20,7 @@
 //   FP1  A free slot is in exactly one place: a list of one thread, or a batch of its home's store.
 //   FP2  The home of a slot is where its chunk was mapped, and never changes. A list and a store have slots of one home
 //        only, so Take() returns memory of the caller's node, whichever threads have used it before. (A preference: a
-//        node may have no memory left.)
+//        node may have no memory left, and a thread that is moved uses up its slots of the former node.)
 //   FP3  Between two visits of a thread to a store lie kBatch Take()s or kBatch Put()s, unless a thread that has ended
 //        left a smaller batch.
 //   FP4  Chunks are never given back (FD6).
@@ -46,7 +46,8 @@ class FdSlotPool {
   using Home = scheduling_group::NodeArenaIndex;
   static constexpr std::uint32_t kBatch = 32;
 
-  // Any thread. Of the caller's node: the one of the worker's group, or where the thread runs. Throws std::bad_alloc.
+  // Any thread. Of the caller's node: the one of the worker's group, or where the thread runs if it has no group or this
+  // has no node, as that of a FiberLoop. Throws std::bad_alloc.
   static FdSlot* Take();
   // Needs no memory.
   static void Put(FdSlot* slot) noexcept;
@@ -64,6 +65,7 @@ class FdSlotPool {
 
   static Store& StoreOf(Home home) noexcept;
   static Batch NewChunk(Home home);
+  static FdSlot* TakeWithoutCache(Home home);
 };
 
 }  // namespace weft::io
