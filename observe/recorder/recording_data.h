@@ -50,8 +50,8 @@ struct RecordingData {
   std::string Name(std::uint64_t fiber) const;
 };
 
-// How long ago an event was written, in cycles; `low`: the low bits of its reading, as it has them. Below 0: after `now`,
-// since writers go on while a reader reads; by less than 2^40, which is some minutes. Modulo 277 days.
+// How long ago an event was written, in cycles; `low`: the low bits of its reading, as it has them. Below 0: after
+// `now`, since writers go on while a reader reads; by less than 2^40, which is some minutes. Modulo 277 days.
 constexpr std::int64_t CyclesAgo(std::uint64_t now, std::uint64_t low) noexcept {
   constexpr std::uint64_t kWhole = std::uint64_t{1} << scheduling_group::Recorder::kTimeBits;
   constexpr std::uint64_t kAfter = std::uint64_t{1} << 40;

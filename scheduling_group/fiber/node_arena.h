@@ -3,10 +3,10 @@
 //
 // NodeArena: the free entities of one NUMA node that all threads share: full packs, a central stack, and its chunks.
 //
-// Threads exchange packs of 64 pointers with it (entity_pool.h), so they take its lock seldom, and hold it for two cache
-// lines: a full pack changes hands for an empty one, whole. Only if there is none the 64 pointers are copied, from or
-// to the central stack: at the beginning, and after a trim. A chunk brings packs for its entities, and a thread two, which
-// it leaves behind.
+// Threads exchange packs of 64 pointers with it (entity_pool.h), so they take its lock seldom, and hold it for two
+// cache lines: a full pack changes hands for an empty one, whole. Only if there is none the 64 pointers are copied,
+// from or to the central stack: at the beginning, and after a trim. A chunk brings packs for its entities, and a thread
+// two, which it leaves behind.
 //
 //     Fill()   a full pack for an empty one; else fills it from the stack, a cold chunk or a new chunk
 //     Flush()  an empty pack for a full one; else empties it into the stack
@@ -28,8 +28,8 @@
 // Invariants
 //   NA1  A free entity of the arena is in exactly one place: a full pack, the stack, a cold chunk or a thread (EP2).
 //   NA2  The packs, the stack and the cold chunks hold entities of the arena's own chunks only (EP4).
-//   NA3  Fill() and Flush() leave the number of the arena's packs as it is. So it has an empty one for each full one that
-//        was taken.
+//   NA3  Fill() and Flush() leave the number of the arena's packs as it is. So it has an empty one for each full one
+//        that was taken.
 //   ES1  The blocks below top_ are full, those above are empty.
 //   ES2  There are never more pointers than room, since the owner never pushes an entity that is in the stack.
 //
@@ -37,8 +37,8 @@
 // mapped. Rejected for the stack: a list linked through the entities (it writes a line of each, and taking 64 of them
 // is 64 cache misses one after the other, under the lock); a vector (it allocates when a fiber ends); the stack alone,
 // without packs (the lock was held for nine lines that may come from other cores, and all groups of a node wait for it:
-// bench/results/scaling.md); packs from the heap (they lie between what came with the fibers, and keep its memory from the
-// system); an arena for each group (each thread would keep 128 free fibers of each).
+// bench/results/scaling.md); packs from the heap (they lie between what came with the fibers, and keep its memory from
+// the system); an arena for each group (each thread would keep 128 free fibers of each).
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_NODE_ARENA_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_NODE_ARENA_H_
 
