@@ -21,8 +21,8 @@
 //        stack or in a cold chunk.
 //   EP3  LiveFibers() == 0 is exact: it reads the threads' counts of entities given back before those of entities
 //        taken, and both only grow.
-//   EP4  A cache, pack, central stack or cold chunk of an arena holds entities of that arena only. So Take(arena) always
-//        returns one on the arena's node, whichever threads have used it before.
+//   EP4  A cache, pack, central stack or cold chunk of an arena holds entities of that arena only. So Take(arena)
+//        always returns one on the arena's node, whichever threads have used it before.
 // All functions: any thread.
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_ENTITY_POOL_H_
 #define WEFT_SCHEDULING_GROUP_FIBER_ENTITY_POOL_H_

@@ -172,7 +172,7 @@ TEST(NodeArena, ATrimPutsWhatIsInPacksIntoTheStack) {
 }
 
 TEST(NodeArena, PacksComeAgainAfterEachTrim) {
-  DrainedArena arena;
+  static NodeArena arena;  // It keeps the packs of those who left.
   Packs packs(arena);
   constexpr int kTrims = 1'000;  // More than there are packs.
   for (int i = 0; i < kTrims; ++i) {
