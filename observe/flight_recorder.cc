@@ -3,6 +3,7 @@
 
 #include "weft/observe/flight_recorder.h"
 
+#include <algorithm>
 #include <atomic>
 #include <numeric>
 
@@ -40,6 +41,8 @@ std::chrono::nanoseconds Recording::length() const noexcept {
 }
 
 Recording KeepRecording(std::chrono::nanoseconds last) {
+  constexpr std::chrono::nanoseconds kLongest = std::chrono::hours(24 * 30);  // Older times do not fit into an event.
+  last = std::clamp(last, std::chrono::nanoseconds(0), kLongest);
   return Recording(std::make_shared<const observe::RecordingData>(observe::ReadRings(last)));
 }
 

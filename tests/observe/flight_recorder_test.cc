@@ -340,6 +340,13 @@ TEST(FlightRecorder, AForkedChildReadsWhatItsParentDid) {
   EXPECT_EQ(status, 0);
 }
 
+TEST(FlightRecorder, AsLongAsTimeIsAllAndLessThanNothingIsNothing) {
+  const Recorded recorded(RecorderLevel::kSampled, {1, 1});
+  Mark("at any time");
+  EXPECT_TRUE(Has(TraceOf(KeepRecording(std::chrono::nanoseconds::max())), "\"at any time\""));
+  EXPECT_FALSE(Has(TraceOf(KeepRecording(std::chrono::nanoseconds::min())), "\"at any time\""));
+}
+
 TEST(FlightRecorder, AnEmptyRecordingIsReadAsNothing) {
   const Recording none;
   EXPECT_EQ(none.events(), 0u);
