@@ -71,6 +71,15 @@ class alignas(base::kCacheLineSize) FdSlotPool::Store {
   std::uint64_t visits_ WEFT_GUARDED_BY(lock_) = 0;  // In the line that a visit has anyway.
 };
 
+namespace {
+
+WEFT_NOINLINE FdSlotPool::Home HomeOfThread() {
+  // On a machine with one node all share one, as the groups do.
+  return scheduling_group::NodeArenaOn(numa::HasSeveralNodes() ? numa::CurrentNode() : -1);
+}
+
+}  // namespace
+
 // Of one thread.
 class FdSlotPool::Cache {
  public:
@@ -84,6 +93,14 @@ class FdSlotPool::Cache {
     }
     return lists.hot.Pop();
   }
+  // Of the node where the thread runs. It may move: it is asked when it has none left of the former node.
+  FdSlot* TakeNearby() {
+    const Lists& lists = lists_[home_];
+    if (lists.hot.size + lists.cold.size == 0) [[unlikely]] {
+      home_ = HomeOfThread();
+    }
+    return Take(home_);
+  }
   void Put(FdSlot* slot) {
     Lists& lists = lists_[slot->home_];
     if (lists.hot.size == kBatch) [[unlikely]] {
@@ -92,9 +109,6 @@ class FdSlotPool::Cache {
     }
     lists.hot.Push(slot);
   }
-
-  // Where a plain thread runs. It may move: it is asked at each visit to a store.
-  Home home() const noexcept { return home_; }
 
  private:
   struct Lists {
@@ -110,19 +124,8 @@ class FdSlotPool::Cache {
   static constinit thread_local Cache* of_thread_;  // Trivial, and there until the thread's end.
 
   std::array<Lists, kMaxNodeArenas> lists_{};
-  Home home_ = 0;
+  Home home_ = scheduling_group::kAnyNodeArena;  // For TakeNearby().
 };
-
-namespace {
-
-// Of a plain thread.
-FdSlotPool::Home HomeOfThread() {
-  if (scheduling_group::CurrentWorker() != nullptr) return scheduling_group::kAnyNodeArena;  // Nobody asks.
-  // On a machine with one node all share one, as the groups do.
-  return scheduling_group::NodeArenaOn(numa::HasSeveralNodes() ? numa::CurrentNode() : -1);
-}
-
-}  // namespace
 
 FdSlotPool::Store& FdSlotPool::StoreOf(Home home) noexcept {
   static constinit Store stores[kMaxNodeArenas];  // Never destroyed, since threads may end after static destructors.
@@ -147,7 +150,6 @@ WEFT_COLD FdSlotPool::Batch FdSlotPool::NewChunk(Home home) {
 void FdSlotPool::Cache::Fill(Home home, Lists* lists) {
   lists->hot = std::exchange(lists->cold, {});
   if (lists->hot.size != 0) return;
-  home_ = HomeOfThread();
   lists->hot = StoreOf(home).Take();
   if (lists->hot.size == 0) lists->hot = NewChunk(home);
 }
@@ -174,7 +176,6 @@ FdSlotPool::Cache* FdSlotPool::Cache::Make() noexcept {
   auto* const cache = new (std::nothrow) Cache;
   if (cache == nullptr) return nullptr;
   (void)at_thread_end.Arm(cache);  // If Arm() fails, the cache stays for ever, with its slots.
-  cache->home_ = HomeOfThread();
   SetOfThread(cache);
   return cache;
 }
@@ -185,9 +186,7 @@ WEFT_TLS_ACCESSOR FdSlotPool::Cache* FdSlotPool::Cache::OfThread() noexcept {
   return cache != nullptr ? cache : Make();
 }
 
-FdSlot* FdSlotPool::TakeOf(Home home) {
-  if (Cache* const cache = Cache::OfThread()) [[likely]]
-    return cache->Take(home);
+FdSlot* FdSlotPool::TakeWithoutCache(Home home) {
   Batch batch = StoreOf(home).Take();
   if (batch.size == 0) batch = NewChunk(home);
   FdSlot* const slot = batch.Pop();
@@ -195,12 +194,17 @@ FdSlot* FdSlotPool::TakeOf(Home home) {
   return slot;
 }
 
+FdSlot* FdSlotPool::TakeOf(Home home) {
+  Cache* const cache = Cache::OfThread();
+  return cache != nullptr ? cache->Take(home) : TakeWithoutCache(home);
+}
+
 FdSlot* FdSlotPool::Take() {
-  if (const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker()) {
-    return TakeOf(worker->group->entity_arena());
-  }
-  const Cache* const cache = Cache::OfThread();
-  return TakeOf(cache != nullptr ? cache->home() : scheduling_group::kAnyNodeArena);
+  const scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
+  const Home home = worker != nullptr ? worker->group->entity_arena() : scheduling_group::kAnyNodeArena;
+  if (home != scheduling_group::kAnyNodeArena) return TakeOf(home);
+  Cache* const cache = Cache::OfThread();
+  return cache != nullptr ? cache->TakeNearby() : TakeWithoutCache(home);
 }
 
 void FdSlotPool::Put(FdSlot* slot) noexcept {

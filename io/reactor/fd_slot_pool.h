@@ -46,7 +46,8 @@ class FdSlotPool {
   using Home = scheduling_group::NodeArenaIndex;
   static constexpr std::uint32_t kBatch = 32;
 
-  // Any thread. Of the caller's node: the one of the worker's group, or where the thread runs. Throws std::bad_alloc.
+  // Any thread. Of the caller's node: the one of the worker's group, or where the thread runs if it has no group or this
+  // has no node, as that of a FiberLoop. Throws std::bad_alloc.
   static FdSlot* Take();
   // Needs no memory.
   static void Put(FdSlot* slot) noexcept;
@@ -64,6 +65,7 @@ class FdSlotPool {
 
   static Store& StoreOf(Home home) noexcept;
   static Batch NewChunk(Home home);
+  static FdSlot* TakeWithoutCache(Home home);
 };
 
 }  // namespace weft::io

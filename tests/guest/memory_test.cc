@@ -14,11 +14,15 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "weft/fiber/fiber_loop.h"
 #include "weft/io/reactor/fd_slot.h"
 #include "weft/io/reactor/fd_slot_pool.h"
+#include "weft/numa/memory/affinity.h"
 #include "weft/scheduling_group/fiber/entity_pool.h"
+#include "weft/scheduling_group/fiber/node_arena.h"
 #include "weft/scheduling_group/fiber/park.h"
 #include "weft/timer/fiber_timer.h"
 #include "weft/timer/queue/timer_slab.h"
@@ -220,6 +224,48 @@ TEST_F(GuestMemory, SlotsOfDescriptorsAreOnTheirGroupsNodeThoughOthersGiveThemBa
     ExpectOnNodesOfGroups(LookInFibers(100, look), what);
     for (io::FdSlot* slot : slots) io::FdSlotPool::Put(slot);  // By a plain thread, on one of the nodes.
   }
+}
+
+// FP2: of a thread that is moved, and of its loop, whose group has no node.
+TEST_F(GuestMemory, SlotsOfDescriptorsOfAThreadAndItsLoopAreOnItsNode) {
+  constexpr std::size_t kBatch = io::FdSlotPool::kBatch;
+  std::thread([] {
+    std::vector<io::FdSlot*> all;
+    const auto expect_on = [&all](int node, std::size_t count, const char* what) {
+      std::size_t elsewhere = 0;
+      std::vector<const void*> addresses;
+      for (std::size_t i = 0; i < count; ++i) {
+        all.push_back(io::FdSlotPool::Take());
+        addresses.push_back(all.back());
+        if (io::FdSlotPool::HomeOf(*all.back()) != scheduling_group::NodeArenaOn(node)) ++elsewhere;
+      }
+      EXPECT_EQ(elsewhere, 0U) << what;
+      for (int on : NodesOfPages(addresses)) elsewhere += on != node ? 1 : 0;
+      EXPECT_EQ(elsewhere, 0U) << what;
+    };
+    const std::map<int, NodeFacts> nodes = NodesOfKernel();
+    const int first = nodes.begin()->first;
+    const int last = nodes.rbegin()->first;
+    ASSERT_FALSE(numa::BindThread(nodes.at(first).cpus));
+    const auto move = [&](int from, int to) {
+      const io::FdSlotPool::Home home = scheduling_group::NodeArenaOn(from);
+      const std::uint64_t visits = io::FdSlotPool::Visits(home);
+      ASSERT_FALSE(numa::BindThread(nodes.at(to).cpus));
+      do {  // It has the rest of a batch.
+        all.push_back(io::FdSlotPool::Take());
+      } while (io::FdSlotPool::HomeOf(*all.back()) == home);
+      EXPECT_EQ(io::FdSlotPool::Visits(home), visits);
+    };
+    expect_on(first, 1, "a thread");
+    move(first, last);
+    expect_on(last, 2 * kBatch, "the thread that was moved");
+    move(last, first);
+    FiberLoop loop;
+    loop.AddTask([&] { expect_on(first, 4 * kBatch, "its loop"); });
+    loop.Run();
+    expect_on(first, 4 * kBatch, "after the loop");
+    for (io::FdSlot* slot : all) io::FdSlotPool::Put(slot);
+  }).join();
 }
 
 TEST_F(GuestMemory, StacksAndFibersComeBackToTheirNodeAfterStealing) {
