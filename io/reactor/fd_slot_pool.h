@@ -20,7 +20,7 @@
 //   FP1  A free slot is in exactly one place: a list of one thread, or a batch of its home's store.
 //   FP2  The home of a slot is where its chunk was mapped, and never changes. A list and a store have slots of one home
 //        only, so Take() returns memory of the caller's node, whichever threads have used it before. (A preference: a
-//        node may have no memory left.)
+//        node may have no memory left, and a thread that is moved uses up its slots of the former node.)
 //   FP3  Between two visits of a thread to a store lie kBatch Take()s or kBatch Put()s, unless a thread that has ended
 //        left a smaller batch.
 //   FP4  Chunks are never given back (FD6).

@@ -17,10 +17,11 @@
 //
 // Invariants
 //   EP1  A free entity has phase kDead and null cold fields (kHasColdFields); its id is its last fiber's, or 0.
-//   EP2  An entity is in exactly one place: held by a thread, in a cache, in the central stack or in a cold chunk.
+//   EP2  An entity is in exactly one place: held by a thread, in a cache, in a full pack of its arena, in the central
+//        stack or in a cold chunk.
 //   EP3  LiveFibers() == 0 is exact: it reads the threads' counts of entities given back before those of entities
 //        taken, and both only grow.
-//   EP4  A cache, central stack or cold chunk of an arena holds entities of that arena only. So Take(arena) always
+//   EP4  A cache, pack, central stack or cold chunk of an arena holds entities of that arena only. So Take(arena) always
 //        returns one on the arena's node, whichever threads have used it before.
 // All functions: any thread.
 #ifndef WEFT_SCHEDULING_GROUP_FIBER_ENTITY_POOL_H_
