@@ -102,7 +102,8 @@ TEST(FdSlotPool, AChunkIsUsedUpBeforeTheNextOneIsMapped) {
   const std::vector<FdSlot*> slots = TakeMany(47, 4 * FdSlotPool::kBatch);
   std::set<FdSlot*> sorted(slots.begin(), slots.end());
   std::size_t chunks = 0;
-  for (const FdSlot* before = nullptr; FdSlot* slot : sorted) {
+  const FdSlot* before = nullptr;
+  for (const FdSlot* slot : sorted) {
     if (before == nullptr || before + 1 != slot) ++chunks;
     before = slot;
   }
