@@ -171,18 +171,6 @@ TEST(NodeArena, ATrimPutsWhatIsInPacksIntoTheStack) {
   EXPECT_EQ(arena.TakeSnapshot().chunk_count, 1u);
 }
 
-TEST(NodeArena, PacksComeAgainAfterEachTrim) {
-  DrainedArena arena;
-  Packs packs(arena);
-  for (std::uint32_t i = 0; i <= NodeArena::kMostPacks; ++i) {
-    const std::vector<FiberEntity*> entities = packs.Fill();  // adds one
-    const EntityPack* const full = packs.pack();
-    packs.Flush(entities);
-    ASSERT_NE(packs.pack(), full) << "after " << i << " trims";
-    arena.DrainPacks();
-  }
-}
-
 // NA1
 TEST(NodeArena, ThreadsThatExchangePacksLoseNoneAndHaveNoneTwice) {
   static NodeArena arena;  // It keeps the packs of those who left.
