@@ -98,6 +98,19 @@ TEST(FdSlotPool, ASlotGoesHomeWhoeverPutsItBack) {
   for (const auto& slots : of_home) EXPECT_LE(slots.size(), 192U);
 }
 
+TEST(FdSlotPool, AChunkIsUsedUpBeforeTheNextOneIsMapped) {
+  const std::vector<FdSlot*> slots = TakeMany(47, 4 * FdSlotPool::kBatch);
+  std::set<FdSlot*> sorted(slots.begin(), slots.end());
+  std::size_t chunks = 0;
+  const FdSlot* before = nullptr;
+  for (const FdSlot* slot : sorted) {
+    if (before == nullptr || before + 1 != slot) ++chunks;
+    before = slot;
+  }
+  EXPECT_LE(chunks, 2U);  // of two batches each
+  PutAll(slots);
+}
+
 // FP1
 TEST(FdSlotPool, AThreadThatEndsGivesItsSlotsBack) {
   constexpr Home kHome = 44;

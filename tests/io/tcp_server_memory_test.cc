@@ -1,17 +1,22 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// TcpServer where there is no memory for connections: it ended the process.
+// Where there is no memory: TcpServer, which ended the process, and a thread's cache of descriptors' slots.
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <new>
+#include <thread>
 #include <utility>
 
 #include "weft/base/thread/cpu.h"
+#include "weft/io/reactor/fd_slot.h"
+#include "weft/io/reactor/fd_slot_pool.h"
 #include "weft/io/tcp_server.h"
 #include "weft/tests/io/io_fixture.h"
 
@@ -22,7 +27,11 @@ std::atomic<bool> refuses{false};
 std::atomic<int> refused{0};
 constexpr std::size_t kLeast = 256, kMost = 1024;
 
+// All, to this thread.
+thread_local bool refuses_here = false;
+
 void* Allocate(std::size_t size) noexcept {
+  if (refuses_here) return nullptr;
   if (!refuses || size < kLeast || size > kMost) return std::malloc(size);
   ++refused;
   return nullptr;
@@ -50,6 +59,25 @@ namespace weft::io {
 namespace {
 
 using namespace std::chrono_literals;
+
+// FP1
+TEST(FdSlotPool, AThreadWithoutACacheUsesAWholeChunkAndGivesItBack) {
+  constexpr FdSlotPool::Home kHome = 40;  // of no node of this machine
+  constexpr std::size_t kSlots = std::size_t{2} * FdSlotPool::kBatch;
+  std::thread([] {
+    std::array<FdSlot*, kSlots> rounds[2];
+    for (auto& slots : rounds) {
+      refuses_here = true;
+      for (FdSlot*& slot : slots) slot = FdSlotPool::TakeOf(kHome);
+      for (FdSlot* slot : slots) FdSlotPool::Put(slot);
+      refuses_here = false;
+      std::sort(slots.begin(), slots.end());
+      EXPECT_EQ(slots.back() - slots.front(), kSlots - 1);
+      EXPECT_EQ(std::adjacent_find(slots.begin(), slots.end()), slots.end());
+    }
+    EXPECT_EQ(rounds[0], rounds[1]);
+  }).join();
+}
 
 class TcpServerMemoryTest : public IoTest {};
 WEFT_INSTANTIATE_IO_SHAPES(TcpServerMemoryTest);
