@@ -90,8 +90,8 @@ class Recording {
   std::shared_ptr<const observe::RecordingData> data_;
 };
 
-// The last `last` (0 to 30 days) of what was recorded, as far as it has not been overwritten. Some ms: the events of all
-// workers are copied, and the names of living fibers looked up. Workers go on meanwhile.
+// The last `last` (0 to 30 days) of what was recorded, as far as it has not been overwritten. Some ms: the events of
+// all workers are copied, and the names of living fibers looked up. Workers go on meanwhile.
 Recording KeepRecording(std::chrono::nanoseconds last = std::chrono::milliseconds(100));
 
 // Chrome's trace format, JSON.

@@ -82,9 +82,9 @@ class EventRing {
     std::uint64_t good = now > mask_ ? now - mask_ : 0;  // The writer may be writing event `now`.
     if (good < begin) good = begin;
     if (good > end) good = end;
-    *first = static_cast<std::size_t>(good - begin);
+    *first = good - begin;
     *number = good;
-    return static_cast<std::size_t>(end - good);
+    return end - good;
   }
 
  private:
