@@ -230,7 +230,7 @@ TEST_P(ConnectToHostTest, TheDeadlineIsThatOfTheLookUpToo) {
 }
 
 TEST_P(ConnectToHostTest, TheLocalHostIsConnectedTo) {
-  Answering answering(OwnLoopback());
+  Answering answering(SocketAddress::LoopbackIpv4(0));
   const std::string port = std::to_string(answering.address().port());
   InFiberAndInThread([&] {
     TcpStream stream;

@@ -168,7 +168,8 @@ TEST_P(TcpLivenessOptionsTest, UnixSocketsGoWithoutThem) {
 }
 
 TEST_P(TcpLivenessOptionsTest, AConnectionToAHostHasTheOptionsOfItsCall) {
-  const TcpListener listener = Listening();
+  TcpListener listener;
+  ASSERT_FALSE(listener.Listen(SocketAddress::LoopbackIpv4(0)));
   const std::string port = std::to_string(listener.local_address().port());
   InFiberAndInThread([&] {
     TcpStream stream;

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
-#include <set>
 #include <thread>
 
 #include "weft/base/thread/thread_annotations.h"
@@ -55,12 +53,12 @@ std::size_t LookAt(TimerChunk* chunk, std::size_t from, std::vector<Seen>* seen)
 template <class F>
 bool ForEachChunk(F f) {
   bool complete = true;
-  std::set<const TimerShard*> held;
+  std::vector<const TimerShard*> held;
   for (const std::atomic<TimerChunk*>& number : weft_timer_chunks) {
     // acquire: the chunk's header. Pairs with the release in NewChunk().
     TimerChunk* const chunk = number.load(std::memory_order_acquire);
-    if (chunk == nullptr || held.contains(chunk->shard) || f(chunk)) continue;
-    held.insert(chunk->shard);
+    if (chunk == nullptr || std::find(held.begin(), held.end(), chunk->shard) != held.end() || f(chunk)) continue;
+    held.push_back(chunk->shard);
     complete = false;
   }
   return complete;
@@ -81,7 +79,13 @@ std::size_t CountCallbackTimers() {
 
 TimerCensus TakeTimerCensus() {
   TimerCensus census;
-  std::map<const CallbackType*, TimerKind> kinds;
+  std::vector<const CallbackType*> types;  // of census.kinds: there are few
+  const auto kind_of = [&](const CallbackType* type) -> TimerKind& {
+    const auto known = std::find(types.begin(), types.end(), type);
+    if (known != types.end()) return census.kinds[static_cast<std::size_t>(known - types.begin())];
+    types.push_back(type);
+    return census.kinds.emplace_back(TimerKind{.callback = NameOf(*type)});
+  };
   std::vector<Seen> seen;
   seen.reserve(kPiece);
   census.complete = ForEachChunk([&](TimerChunk* chunk) {
@@ -90,8 +94,9 @@ TimerCensus TakeTimerCensus() {
       place = LookAt(chunk, place, &seen);
       chunk->shard->lock.unlock();
       for (const Seen& entry : seen) {
-        TimerKind& kind = kinds[entry.type];
+        TimerKind& kind = kind_of(entry.type);
         ++kind.count;
+        ++census.count;
         if ((entry.word & TimerEntry::kPeriodic) != 0) ++kind.periodic;
         if (StateOf(entry.word) != TimerEntry::kArmed) continue;
         ++kind.armed;
@@ -101,13 +106,8 @@ TimerCensus TakeTimerCensus() {
     }
     return true;
   });
-  for (auto& [type, kind] : kinds) {
-    kind.callback = NameOf(*type);
-    census.count += kind.count;
-    census.kinds.push_back(kind);
-  }
-  std::stable_sort(census.kinds.begin(), census.kinds.end(),
-                   [](const TimerKind& a, const TimerKind& b) { return a.count > b.count; });
+  std::sort(census.kinds.begin(), census.kinds.end(),
+            [](const TimerKind& a, const TimerKind& b) { return a.count > b.count; });
   return census;
 }
 
