@@ -6,12 +6,11 @@
 // Sample:
 //   weft::SetRecorderLevel(weft::RecorderLevel::kFull);  // or --fiber_recorder=full; kSampled is the default
 //   ...
-//   void Serve(Request& request) {
-//     // If it takes more than 50 ms, the last 100 ms are kept.
-//     const weft::RecordIfLate late(50ms, [](const weft::Recording& r) { Save(weft::TraceOf(r)); });
-//     weft::Mark("parse", request.size());
-//     ...
-//   }
+//   // In the function that serves a request: if it takes more than 50 ms, the last 100 ms are kept.
+//   const weft::RecordIfLate late(50ms, [](const weft::Recording& recording) {
+//     std::ofstream("/tmp/late.json") << weft::TraceOf(recording);
+//   });
+//   weft::Mark("parse", 17);
 //
 //   kSampled  sleeps of workers, steals, polls, timers, cancellations, marks; and of wakes and starts a sample, one
 //             each 10 to 20 us of a thread, with what the fiber had waited for and when it ran then
