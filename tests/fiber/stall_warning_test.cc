@@ -123,23 +123,36 @@ TEST_P(StallWarningTest, SaysThatWorkersComputeAndLessAndLessOften) {
   while (GetFiberCount() != 0) std::this_thread::yield();
 }
 
-// One worker of two goes on.
+// One worker of two goes on. On a machine whose CPUs are not to be had it may not, and then it is right to say so: again.
 TEST_P(StallWarningTest, AGroupThatGetsOnIsNotNamed) {
   if (workers() == 1) GTEST_SKIP() << "one worker";
-  std::atomic<bool> enough{false};
-  ASSERT_TRUE(StartFiberDetached(InGroup(0), [&] {
-    while (!enough) continue;
-  }));
-  const auto until = std::chrono::steady_clock::now() + 200ms;  // Of quiet is the test.
-  for (int i = 0; i < 2; ++i) {                                 // One of them is ready.
+  using Clock = std::chrono::steady_clock;
+  for (bool got_on = false; !got_on;) {
+    count_ = 0;
+    std::atomic<bool> enough{false};
+    std::atomic<Clock::duration> longest{Clock::duration(0)};  // that no fiber of the group ran
     ASSERT_TRUE(StartFiberDetached(InGroup(0), [&] {
-      while (std::chrono::steady_clock::now() < until) FiberYield();
+      while (!enough) continue;
     }));
+    const auto until = Clock::now() + 200ms;  // Of quiet is the test.
+    for (int i = 0; i < 2; ++i) {             // One of them is ready.
+      ASSERT_TRUE(StartFiberDetached(InGroup(0), [&] {
+        for (auto last = Clock::now(); last < until;) {
+          FiberYield();
+          const auto now = Clock::now();
+          if (now - last > longest.load()) longest = now - last;
+          last = now;
+        }
+      }));
+    }
+    while (Clock::now() < until) std::this_thread::yield();
+    enough = true;
+    while (GetFiberCount() != 0) std::this_thread::yield();
+    got_on = longest.load() < 10ms;
+    if (got_on) {
+      EXPECT_EQ(count_, 0);
+    }
   }
-  while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
-  enough = true;
-  while (GetFiberCount() != 0) std::this_thread::yield();
-  EXPECT_EQ(count_, 0);
 }
 
 class DescriptorsTest : public StallWarningTest {
