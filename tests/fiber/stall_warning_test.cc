@@ -123,12 +123,15 @@ TEST_P(StallWarningTest, SaysThatWorkersComputeAndLessAndLessOften) {
   while (GetFiberCount() != 0) std::this_thread::yield();
 }
 
-// One worker of two goes on. On a machine whose CPUs are not to be had it may not, and then it is right to say so: again.
+// One worker of two goes on. On a machine whose CPUs are not to be had it may not, and then it is right to say so: then
+// once more, ten times at most.
 TEST_P(StallWarningTest, AGroupThatGetsOnIsNotNamed) {
   if (workers() == 1) GTEST_SKIP() << "one worker";
   using Clock = std::chrono::steady_clock;
-  for (bool got_on = false; !got_on;) {
+  for (int round = 0;; ++round) {
+    if (round == 10) GTEST_SKIP() << "no CPU for 20 ms, again and again";
     count_ = 0;
+    const auto begin = Clock::now();
     std::atomic<bool> enough{false};
     std::atomic<Clock::duration> longest{Clock::duration(0)};  // that no fiber of the group ran
     ASSERT_TRUE(StartFiberDetached(InGroup(0), [&] {
@@ -137,7 +140,7 @@ TEST_P(StallWarningTest, AGroupThatGetsOnIsNotNamed) {
     const auto until = Clock::now() + 200ms;  // Of quiet is the test.
     for (int i = 0; i < 2; ++i) {             // One of them is ready.
       ASSERT_TRUE(StartFiberDetached(InGroup(0), [&] {
-        for (auto last = Clock::now(); last < until;) {
+        for (auto last = begin; last < until;) {
           FiberYield();
           const auto now = Clock::now();
           if (now - last > longest.load()) longest = now - last;
@@ -148,10 +151,9 @@ TEST_P(StallWarningTest, AGroupThatGetsOnIsNotNamed) {
     while (Clock::now() < until) std::this_thread::yield();
     enough = true;
     while (GetFiberCount() != 0) std::this_thread::yield();
-    got_on = longest.load() < 10ms;
-    if (got_on) {
-      EXPECT_EQ(count_, 0);
-    }
+    if (longest.load() > 20ms) continue;
+    EXPECT_EQ(count_, 0);
+    break;
   }
 }
 
