@@ -54,7 +54,7 @@ struct RecordingData;
 // From now on. `events`: of each worker, at most 2^24; 0: as many as
 // suit the level. A worker that has as many already keeps them.
 void SetRecorderLevel(RecorderLevel level, std::size_t events = 0) noexcept;
-// What was set last: StartRuntime() sets what --fiber_recorder says.
+// Returns the level that was set last. StartRuntime() sets the one of --fiber_recorder.
 RecorderLevel GetRecorderLevel() noexcept;
 
 // A mark of the calling fiber or thread, with a number of its own: some 20 ns, and where nothing is recorded a load and
@@ -67,7 +67,7 @@ void Mark(const char (&name)[size], std::uint64_t value = 0) noexcept {
 template <std::size_t size>
 void Mark(char (&name)[size], std::uint64_t value = 0) = delete;
 
-// What was recorded, up to when it was kept. Copies share it.
+// Holds the events up to the moment at which they were kept. Copies share them.
 class Recording {
  public:
   // An empty one.
@@ -111,7 +111,7 @@ std::string ProfileOf(const Recording& recording, Profiled what, ProfileFormat f
 // in its fiber, and for at most one such object of the process in a second. What `then` throws is swallowed.
 class RecordIfLate {
  public:
-  // What is done with it.
+  // Takes the recording, in the destructor of RecordIfLate.
   using Then = std::function<void(const Recording&)>;
   // See above.
   RecordIfLate(std::chrono::nanoseconds limit, Then then,

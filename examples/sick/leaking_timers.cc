@@ -4,7 +4,7 @@
 // A sick program: each request sets a time-out, and nobody kills it when the answer has come. Memory grows: a timer
 // keeps what its callback has captured for an hour.
 //
-//   what is wrong    Serve() forgets the id that SetFiberTimer() has returned
+//   what is wrong    Serve() drops the id that SetFiberTimer() returns, so no timer is killed
 //   what shows it    a dump (kill -QUIT <pid>), after the fibers: "20000 timers with callbacks are set", and of most of
 //                    them the callback's type, whose name has the function that sets them
 //   what to do       KillFiberTimer(id) when the answer is there; or FailAfter() around the wait, which does both
