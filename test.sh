@@ -47,10 +47,8 @@ extended=(asan_examples tsan_examples soak campaign packages aarch64)
 
 note() {  # note <part> <ok|NOT RUN|FAILED> <text>
   summary+=("$(printf '%-13s %-7s %s' "$1" "$2" "$3")")
-  case $2 in
-    FAILED) failed=1 ;;
-    "NOT RUN") echo "== $1 NOT RUN: $3" >>"$logs/not_run.log" ;;  # For .ci/run.
-  esac
+  [ "$2" != FAILED ] || failed=1
+  [ "$2" = ok ] || echo "== $1 $2: $3" >>"$logs/not_ok.log"  # For .ci/run.
 }
 
 build() {  # build <preset> <options of cmake>
