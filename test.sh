@@ -33,7 +33,8 @@
 # its end and went well. What this machine cannot run (no emulator, no root for a bare machine) is said in the last lines.
 # Environment: JOBS (parallel compilers, default: the CPUs), TEST_JOBS (tests at once, default: 6 for each CPU: most
 # wait), CTEST_ARGS (e.g. "-R sync"), WEFT_SKIP_UNCHANGED=n (mutations and guest: not what has passed before with the same
-# inputs, save one of n; 0: none of it, and bare neither).
+# inputs, save one of n; 0: none of it, and bare neither), WEFT_RUN_FAILED_AGAIN=1 (a test that fails runs once more, alone;
+# if it passes it is FLAKY, which the summary says and the exit status does not).
 set -uo pipefail
 cd "$(dirname "$0")" || exit
 
@@ -46,7 +47,7 @@ run_ctest=(ctest --test-dir)
 all=(release mutations guest clang asan tsan lint bare)
 extended=(asan_examples tsan_examples soak peers campaign packages aarch64)
 
-note() {  # note <part> <ok|NOT RUN|FAILED> <text>
+note() {  # note <part> <ok|NOT RUN|FLAKY|FAILED> <text>
   summary+=("$(printf '%-13s %-7s %s' "$1" "$2" "$3")")
   [ "$2" != FAILED ] || failed=1
   [ "$2" = ok ] || echo "== $1 $2: $3" >>"$logs/not_ok.log"  # For .ci/run.
@@ -78,6 +79,13 @@ run_tests() {  # run_tests <part> <preset> <arguments of ctest>
   "${run_ctest[@]}" "build/$preset" --output-on-failure --no-tests=error --parallel "$test_jobs" "$@" ${CTEST_ARGS:-} |
     tee "$log"
   [ "${PIPESTATUS[0]}" -eq 0 ] || result=FAILED
+  if [ -n "${WEFT_RUN_FAILED_AGAIN:-}" ] && [ "$result" = FAILED ] && grep --quiet 'The following tests FAILED' "$log"; then
+    echo "== $part: what has failed runs again, one after the other"
+    if "${run_ctest[@]}" "build/$preset" --rerun-failed --no-tests=error --output-on-failure --parallel 1; then
+      result=ok
+      while read -r name; do note "$part" FLAKY "  $name"; done < <(sed -n '/The following tests FAILED/,$s/^\t *//p' "$log")
+    fi
+  fi
   note "$part" "$result" "$(grep 'tests passed' "$log" || echo 'ctest did not finish'), $((SECONDS - started)) s"
   while read -r name; do note "$part" "NOT RUN" "  $name"; done < <(sed -n 's/^\t *\(.*\) (Skipped)$/\1/p' "$log")
   [ "$result" = ok ] && return
