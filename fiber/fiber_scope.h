@@ -172,12 +172,16 @@ class FiberScope {
 
   template <class F>
   StartRefusal TrySpawn(F&& f) {
+    return TrySpawn(core_.start_options(), std::forward<F>(f));
+  }
+  template <class F>
+  StartRefusal TrySpawn(const scheduling_group::StartOptions& options, F&& f) {
     fiber::detail::CheckNotEmpty(kSpawn, f);
     SpawnGuard guard(&core_);
     if (guard.slot == nullptr) return StartRefusal::kNoMemory;
     const auto made = [&guard](scheduling_group::FiberEntity* fiber) { guard.core->OnMade(&guard.slot, fiber); };
-    return guard.Done(fiber::detail::StartPlain(kSpawn, core_.start_options(),
-                                                Child<std::decay_t<F>>{&core_, std::forward<F>(f)}, made));
+    return guard.Done(
+        fiber::detail::StartPlain(kSpawn, options, Child<std::decay_t<F>>{&core_, std::forward<F>(f)}, made));
   }
   bool RunBody(void (*body)(void*), void* argument);
 
@@ -192,6 +196,14 @@ struct ScopeAccess {
   static void Spawn(FiberScope& scope, const char* caller, F&& f) {
     const StartRefusal refusal = scope.TrySpawn(std::forward<F>(f));
     if (refusal != StartRefusal::kNone) ThrowNotStarted(caller, refusal);
+  }
+  // As Spawn(). The name is not copied: a string that is never destroyed.
+  template <class F>
+  [[nodiscard]] static bool SpawnNamed(FiberScope& scope, const char* name, F&& f) {
+    scheduling_group::StartOptions options = scope.core_.start_options();
+    options.name = name;
+    options.name_is_static = true;
+    return scope.TrySpawn(options, std::forward<F>(f)) == StartRefusal::kNone;
   }
 };
 

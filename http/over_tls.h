@@ -95,6 +95,7 @@ inline io::RequestHandler OverTls(Server* server, const interop::TlsContext& con
       [](io::TcpConnection& connection) {
         if (const Kept* const kept = std::any_cast<Kept>(&connection.state())) (*kept)->SayGoodbye();
       });
+  handler.SetFiberName("https connection");
   handler.SetLongestWaits(first_wait, idle_timeout);
   return handler;
 }

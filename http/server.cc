@@ -61,6 +61,7 @@ io::RequestHandler Server::ForTcpServer() {
                                  (*kept)->http.SayGoodbye();
                                }
                              });
+  handler.SetFiberName("http connection");
   handler.SetLongestWaits(io::detail::ShorterLimit(options_.limits.settings_timeout, idle_timeout()), idle_timeout());
   return handler;
 }

@@ -50,6 +50,7 @@
 #include "weft/base/deadline.h"
 #include "weft/base/report/log.h"
 #include "weft/fiber/fiber.h"
+#include "weft/fiber/start/start_fiber.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_cancelled.h"
@@ -145,7 +146,7 @@ class ServerCall : public Reactor {
  public:
   // In gRPC's thread, in the generated method.
   void Start(const FiberAttributes& attributes) {
-    if (StartFiberDetached(attributes, [this] { Run(); })) return;
+    if (fiber::detail::StartNamed("grpc call", attributes, [this] { Run(); })) return;
     handler_.reset();
     this->Finish(grpc::Status(
         grpc::StatusCode::RESOURCE_EXHAUSTED,

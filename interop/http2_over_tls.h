@@ -94,6 +94,7 @@ inline io::RequestHandler Http2OverTls(Http2Server* server, const TlsContext& co
       [](io::TcpConnection& connection) {
         if (const Kept* const kept = std::any_cast<Kept>(&connection.state())) (*kept)->SayGoodbye();
       });
+  handler.SetFiberName("http2 connection");
   handler.SetLongestWaits(first_wait, idle_timeout);
   return handler;
 }

@@ -18,6 +18,7 @@
 #include "weft/base/report/str_cat.h"
 #include "weft/fiber/execution_context.h"
 #include "weft/fiber/fiber.h"
+#include "weft/fiber/start/start_fiber.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/runtime_end.h"
@@ -60,6 +61,7 @@ TcpServer::TcpServer(TcpListener listener, Served served, RequestHandler handler
       handler_(std::move(handler.function_)),
       goodbye_(std::move(handler.goodbye_)),
       greeting_(std::move(handler.greeting_)),
+      fiber_name_(handler.fiber_name_),
       options_(std::move(options)),
       resume_fiber_(AttributesOfLaterRequests(options_.connection_fiber)),
       listener_(std::move(listener)),
@@ -122,7 +124,7 @@ bool TcpServer::Start() {
     if (group == nullptr || !group->of_loop()) runtimes_ended_ = scheduling_group::LostFibers::runtimes();
     context_ = FiberExecutionContext::Capture();
   }
-  if (StartFiberDetached([this] { AcceptAll(); })) return true;
+  if (fiber::detail::StartNamed("tcp accept", [this] { AcceptAll(); })) return true;
   std::lock_guard guard(mutex_);
   accepting_ = false;
   return false;
@@ -194,7 +196,7 @@ bool TcpServer::AcceptOne(bool in_scope, Deadline until) {
   }
   static_cast<void>(connection.release());
   if ((served_ == Served::kRequests && !StartSweep()) ||
-      !StartFiberDetached(options_.connection_fiber, [this, raw] { Serve(raw); })) {
+      !fiber::detail::StartNamed(fiber_name_, options_.connection_fiber, [this, raw] { Serve(raw); })) {
     refused_.fetch_add(1, std::memory_order_relaxed);
     End(raw);
   }

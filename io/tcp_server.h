@@ -134,6 +134,8 @@ class RequestHandler {
     longest_first_wait_ = first;
     longest_wait_ = next;
   }
+  // Of its fibers in dumps, unless TcpServer::Options::connection_fiber has one: a string that is never destroyed.
+  void SetFiberName(const char* name) noexcept { fiber_name_ = name; }
 
  private:
   friend class TcpServer;
@@ -142,6 +144,7 @@ class RequestHandler {
   Function greeting_;
   std::chrono::milliseconds longest_first_wait_{0};
   std::chrono::milliseconds longest_wait_{0};
+  const char* fiber_name_ = "tcp connection";
 };
 
 class TcpServer {
@@ -311,6 +314,7 @@ class TcpServer {
   const RequestHandler::Function handler_;  // it counts what it returns if served_ is kRequests
   const RequestHandler::Goodbye goodbye_;
   const RequestHandler::Function greeting_;
+  const char* const fiber_name_;
   Options options_;
   const FiberAttributes resume_fiber_;           // of a request after the first
   base::RefPtr<FiberExecutionContext> context_;  // of Start(): the requests' if their attributes have none

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "weft/fiber/fiber.h"
+#include "weft/fiber/start/start_fiber.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/reactor/poll_until.h"
 #include "weft/io/tcp_server.h"
@@ -69,7 +70,8 @@ bool TcpServer::StartServing(Connection* connection, bool readable) noexcept {
   const scheduling_group::NoWaitSection no_wait;
   // Whoever polls, or closes the stream, may be a fiber of another request.
   const FiberExecutionContext::Scope scope(context_.Get());
-  return StartFiberDetached(resume_fiber_, [this, connection, readable] { ServeRequests(connection, readable); });
+  return fiber::detail::StartNamed(fiber_name_, resume_fiber_,
+                                   [this, connection, readable] { ServeRequests(connection, readable); });
 }
 
 void TcpServer::Resume(Connection* connection, bool readable) noexcept {
@@ -92,7 +94,7 @@ bool TcpServer::StartSweep() {
     if (sweeping_) return true;
     sweeping_ = true;
   }
-  if (StartFiberDetached([this] { Sweep(); })) return true;
+  if (fiber::detail::StartNamed("tcp sweep", [this] { Sweep(); })) return true;
   std::lock_guard guard(mutex_);
   sweeping_ = false;
   return false;

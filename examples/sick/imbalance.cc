@@ -4,8 +4,8 @@
 // A sick program: all work is started in one scheduling group and may not leave it. The other group's workers sleep.
 //
 //   what is wrong    the fibers are local to group 0 (FiberAttributes::scheduling_group_local): nobody may steal them
-//   what shows it    a dump (kill -QUIT <pid>): all that is ready is "in group 0"; weft_fibers_ready of the metrics, by
-//                    group
+//   what shows it    the log, after a second: "scheduling group 0 works alone", and the fibers that wait there; a dump
+//                    (kill -QUIT <pid>): all that is ready is "in group 0"; weft_fibers_ready of the metrics, by group
 //   what to do       leave scheduling_group_local to fibers that use what belongs to their group; start work in
 //                    kUnspecifiedSchedulingGroup
 //

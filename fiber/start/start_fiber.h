@@ -196,6 +196,24 @@ template <class F>
   return StartPlain(caller, kPlain, std::forward<F>(f), [](scheduling_group::FiberEntity*) {});
 }
 
+// For fibers that Weft starts: as StartFiberDetached(), with this name unless the attributes have one. It is not copied:
+// a string that is never destroyed.
+template <class F>
+[[nodiscard]] bool StartNamed(const char* name, const FiberAttributes& attributes, F&& f) {
+  constexpr const char* kCaller = "StartFiberDetached";
+  StartPlan plan = PlanStart(kCaller, attributes);
+  if (plan.options.name == nullptr) {
+    plan.options.name = name;
+    plan.options.name_is_static = true;
+  }
+  return Start(kCaller, std::move(plan), std::forward<F>(f)) == StartRefusal::kNone;
+}
+template <class F>
+[[nodiscard]] bool StartNamed(const char* name, F&& f) {
+  return StartPlain("StartFiberDetached", {.name_is_static = true, .name = name}, std::forward<F>(f),
+                    [](scheduling_group::FiberEntity*) {}) == StartRefusal::kNone;
+}
+
 // `attributes`: nullptr: none. False: refused.
 template <class F>
 [[nodiscard]] bool StartBatch(const char* caller, const FiberAttributes* attributes, std::vector<F>&& procedures) {

@@ -14,6 +14,7 @@
 #include "weft/base/fiber_clock.h"
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
+#include "weft/fiber/fiber_scope.h"
 #include "weft/interop/http2/http2_fields.h"
 #include "weft/interop/http2_error.h"
 #include "weft/interop/http2_server.h"
@@ -129,7 +130,7 @@ void Http2ServerConnection::AfterReceive(Lock& lock) {
   lock.unlock();  // A start may switch.
   std::uint32_t unstarted = 0;
   for (StreamPtr& stream : to_start_) {
-    if (scope_->Spawn([this, stream] { RunHandler(stream); })) {
+    if (fiber::detail::ScopeAccess::SpawnNamed(*scope_, "http2 request", [this, stream] { RunHandler(stream); })) {
       stream = nullptr;
     } else {
       ++unstarted;
@@ -392,6 +393,7 @@ io::RequestHandler Http2Server::ForTcpServer() {
   };
   io::RequestHandler handler([=](io::TcpConnection& connection) { return connection_of(connection).Serve(); },
                              [=](io::TcpConnection& connection) { connection_of(connection).SayGoodbye(); });
+  handler.SetFiberName("http2 connection");
   handler.SetLongestWaits(io::detail::ShorterLimit(options_.settings_timeout, options_.idle_timeout),
                           options_.idle_timeout);
   return handler;

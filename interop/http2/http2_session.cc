@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "weft/fiber/fiber.h"
+#include "weft/fiber/start/start_fiber.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/interop/http2_error.h"
 #include "weft/sync/cancel_scope.h"
@@ -312,7 +313,7 @@ bool Http2Session::WriteFlight(Lock& lock, bool borrowed) {
 
 void Http2Session::HandOff(Lock& lock) {
   lock.unlock();
-  const bool started = StartFiberDetached([this] {
+  const bool started = fiber::detail::StartNamed("http2 write", [this] {
     Lock own(mutex_);
     WriteAll(own, /*borrowed=*/false);
   });

@@ -25,7 +25,9 @@ char* CopyName(const char* name) {
 }  // namespace
 
 WEFT_NOINLINE bool FiberEntity::SetOptions(const StartOptions& options, std::size_t default_stack_size) noexcept {
-  if (options.name != nullptr && (name_ = CopyName(options.name)) == nullptr) return false;
+  name_is_static_ = options.name_is_static;
+  name_ = options.name == nullptr || options.name_is_static ? options.name : CopyName(options.name);
+  if (name_ == nullptr && options.name != nullptr) return false;
   flags_ |= kHasColdFields;
   execution_context_ = options.execution_context;
   owner_ = options.owner;
@@ -43,7 +45,8 @@ WEFT_NOINLINE FiberOwner* FiberEntity::ResetColdFields() noexcept {
   custom_stack_pool_ = nullptr;
   fiber_local_slots_ = nullptr;
   execution_context_ = nullptr;
-  if (name_ != nullptr) delete[] std::exchange(name_, nullptr);
+  const char* const name = std::exchange(name_, nullptr);
+  if (name_is_static_ == 0) delete[] name;
   return std::exchange(owner_, nullptr);
 }
 

@@ -71,7 +71,8 @@ struct StartOptions {
   bool : 1;
   std::uint8_t priority : 3 = 0;  // at most FiberEntity::kMaxPriority
 
-  const char* name = nullptr;                    // copied
+  bool name_is_static = false;                   // it is never destroyed
+  const char* name = nullptr;                    // copied, unless that says that it need not be
   std::size_t stack_size = 0;                    // 0: the group's default
   std::size_t guard_size = 0;                    // 0: the group's default
   void* execution_context = nullptr;             // a reference that the fiber's end gives back (FiberHooks)
@@ -216,10 +217,11 @@ class alignas(base::kCacheLineSize) FiberEntity {
 
  private:
   // Cold. Down to execution_context_: null in a free entity, and set only with kHasColdFields.
-  alignas(base::kCacheLineSize) char* name_ = nullptr;
+  alignas(base::kCacheLineSize) const char* name_ = nullptr;
   // Both at most 2^30. 0: the group's default; guard_size_ is 0 where stack_size_ is.
   std::uint32_t stack_size_ = 0;
-  std::uint32_t guard_size_ = 0;
+  std::uint32_t guard_size_ : 31 = 0;
+  std::uint32_t name_is_static_ : 1 = 0;  // of no meaning without a name
   context::StackPool* custom_stack_pool_ = nullptr;
   FiberOwner* owner_ = nullptr;
   void* fiber_local_slots_ = nullptr;

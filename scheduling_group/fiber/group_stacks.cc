@@ -84,8 +84,17 @@ context::StackPool* GroupStacks::Make(std::atomic<context::StackPool*>& place, s
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
-  place.store(pool, std::memory_order_release);  // Pairs with the acquires in OfSize() and Trim().
+  place.store(pool, std::memory_order_release);  // Pairs with the acquires in OfSize(), in_use() and Trim().
   return pool;
+}
+
+std::size_t GroupStacks::in_use() const {
+  std::size_t count = pool_.statistics().in_use;
+  for (const auto& place : custom_) {
+    // acquire: the pool. Pairs with the release in Make().
+    if (const context::StackPool* pool = place.load(std::memory_order_acquire)) count += pool->statistics().in_use;
+  }
+  return count;
 }
 
 std::size_t GroupStacks::Trim(std::size_t keep_warm) {

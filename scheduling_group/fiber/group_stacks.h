@@ -81,6 +81,9 @@ class GroupStacks {
   // Bytes that a marked stack was used to, at most, so far; 0: none has come back.
   std::size_t high_water() const noexcept { return high_water_.load(std::memory_order_relaxed); }
 
+  // Of all pools: those of fibers, and those that workers keep at hand.
+  std::size_t in_use() const;
+
   // StackPool::Trim() of all pools; custom pools keep no warm stacks.
   std::size_t Trim(std::size_t keep_warm);
 

@@ -75,11 +75,14 @@ struct GroupOptions {
   std::vector<int> worker_cpus{};            // worker i runs on this one only; empty, or -1: on `cpus`
   std::chrono::nanoseconds spin_for{5'000};  // About one futex wake and sleep: bench/base/parker_benchmark.cc
   std::chrono::nanoseconds start_timeout = std::chrono::seconds(2);
-  std::size_t warm_stacks = 1024;                        // free stacks that TrimIdleMemory() leaves their memory
-  std::size_t record_stack_every = 0;                    // of the group's stacks (group_stacks.h); 0: none
-  context::StackPool::Options stacks{};                  // stack_size, guard and node above override it
-  std::chrono::nanoseconds max_ready_wait{0};            // longer waits mean overload (ready_waits.h); 0: never
-  std::chrono::nanoseconds stall_warning{0};             // the log says when no worker has switched for so long; 0: no
+  std::size_t warm_stacks = 1024;              // free stacks that TrimIdleMemory() leaves their memory
+  std::size_t record_stack_every = 0;          // of the group's stacks (group_stacks.h); 0: none
+  context::StackPool::Options stacks{};        // stack_size, guard and node above override it
+  std::chrono::nanoseconds max_ready_wait{0};  // longer waits mean overload (ready_waits.h); 0: never
+  // group_watch.h
+  std::chrono::nanoseconds stall_warning{0};  // 0: the log says nothing
+  std::size_t many_stacks = 0;                // 0: as the machine's memory wants it
+  std::chrono::nanoseconds stacks_seen_every = std::chrono::seconds(1);
   const base::Clock* clock = &base::SteadyClock::Get();  // of ready fibers' waits
 
   bool operator==(const GroupOptions&) const = default;

@@ -80,6 +80,51 @@ bool HasTimeout(std::string_view line) {
   return !line.starts_with("0x0 ");
 }
 
+std::int64_t Milliseconds(std::chrono::nanoseconds time) noexcept { return time / std::chrono::milliseconds(1); }
+
+void ReportLateTimers(const LateTimers& trouble) {
+  const TimerThread& timers = trouble.timers;
+  const ThreadNow now = LookAtThread(timers.thread);
+  const std::string_view does = now.text.empty() ? "is hidden" : std::string_view(now.text);
+  if (!timers.callback.empty()) {
+    WEFT_LOG(WARNING, "the timers of scheduling group ", trouble.label, " are late: one has been due for ",
+             Milliseconds(timers.late), " ms, and the timer thread (thread ", timers.thread, ") ", does,
+             " in the callback ", timers.callback,
+             "; a callback of CreateFiberTimer() must be short and may not wait: SetFiberTimer() gives it a fiber"
+             " (--fiber_stall_warning_ms)");
+  } else {
+    WEFT_LOG(WARNING, "the timers of scheduling group ", trouble.label, " are late: one has been due for ",
+             Milliseconds(timers.late), " ms, and the timer thread (thread ", timers.thread, ") ",
+             now.blocked ? does : "gets no CPU, or has more timers than it can fire",
+             "; leave CPU time to it: fewer busy threads on its CPUs, or fewer timers (--fiber_stall_warning_ms)");
+  }
+}
+
+void ReportLoneGroup(const LoneGroup& trouble) {
+  const std::string advice =
+      trouble.may_steal
+          ? base::StrCat("group ", trouble.helper,
+                         " may steal from it, but not fibers that are local to their group: leave"
+                         " FiberAttributes::scheduling_group_local to those that must be")
+          : base::StrCat("group ", trouble.helper,
+                         " may not steal from it (--fiber_work_stealing_ratio, --fiber_cross_numa_work_stealing_ratio,"
+                         " --fiber_groups): allow that, or start some elsewhere (kUnspecifiedSchedulingGroup)");
+  WEFT_LOG(WARNING, "scheduling group ", trouble.label, " works alone: for ", Milliseconds(trouble.lasts),
+           " ms fibers have been ready at each look (", trouble.ready,
+           " now) and no worker was idle, while all workers of group ", trouble.helper, " slept; ", advice,
+           " (--fiber_stall_warning_ms)",
+           DescribeFibers(base::StrCat("state=new|ready,group=", trouble.group), /*running_stacks=*/false));
+}
+
+void ReportManyStacks(const ManyStacks& trouble) {
+  WEFT_LOG(WARNING, "scheduling group ", trouble.label, " uses more and more stacks: ", trouble.in_use,
+           " are in use, of ", trouble.stack_size,
+           " bytes each unless their fibers have asked for others; look what the fibers below wait for, start less"
+           " (weft/fiber/fiber_limiter.h), or give them smaller stacks (--fiber_stack_size)"
+           " (--fiber_stall_warning_ms)",
+           DescribeFibers(base::StrCat("group=", trouble.group), /*running_stacks=*/false));
+}
+
 }  // namespace
 
 std::string DescribeFibers(std::string_view filter, bool running_stacks) {
@@ -133,9 +178,18 @@ void ReportStandstill(const Standstill& standstill) {
     workers += base::StrCat(" and ", standstill.workers.size() - kMostWorkers, " more");
   const std::string filter = base::StrCat("state=running,group=", standstill.group);
   WEFT_LOG(WARNING, "scheduling group ", standstill.label, " stands still: ", standstill.ready,
-           " fibers are ready, and no worker has switched for ", standstill.lasts / std::chrono::milliseconds(1),
-           " ms: ", workers, AdviceTo(computes, blocked), " (--fiber_stall_warning_ms)",
-           DescribeFibers(filter, may_ask));
+           " fibers are ready, and no worker has switched for ", Milliseconds(standstill.lasts), " ms: ", workers,
+           AdviceTo(computes, blocked), " (--fiber_stall_warning_ms)", DescribeFibers(filter, may_ask));
+}
+
+void ReportTrouble(const GroupTrouble& trouble) {
+  struct Reporter {
+    void operator()(const Standstill& it) const { ReportStandstill(it); }
+    void operator()(const LateTimers& it) const { ReportLateTimers(it); }
+    void operator()(const LoneGroup& it) const { ReportLoneGroup(it); }
+    void operator()(const ManyStacks& it) const { ReportManyStacks(it); }
+  };
+  std::visit(Reporter(), trouble);
 }
 
 }  // namespace weft::scheduling_group

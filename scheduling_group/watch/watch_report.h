@@ -1,8 +1,8 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the Watchdog (watchdog.h) says of workers that do not get on: what each one's thread does, as the kernel sees
-// it, the fibers that they run, with their stacks, and what to do. In the Watchdog's thread, without its lock.
+// What the Watchdog (watchdog.h) says of groups that do not get on: what each worker's thread does, as the kernel sees
+// it, the fibers that it is about, with their stacks, and what to do. In the Watchdog's thread, without its lock.
 //
 // Layers above know how to read fibers and stacks: observe/dump/dump_install.cc sets `describe_fibers`. It asks running
 // workers by a signal, which some system calls do not bear: poll() and sleep() fail with EINTR. Nobody has asked for
@@ -21,9 +21,12 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 namespace weft::scheduling_group {
+
+class SchedulingGroup;
 
 // The fibers for which all of `filter` holds (observe/dump_options.h), with their stacks; of those that run only if
 // running_stacks. nullptr: nobody can.
@@ -56,6 +59,39 @@ struct Standstill {
   std::vector<Worker> workers;
 };
 void ReportStandstill(const Standstill& standstill);
+
+// The thread that fires a group's timers, now.
+struct TimerThread {
+  std::chrono::nanoseconds late{0};  // since it should have looked at a timer
+  pid_t thread = 0;
+  std::string_view callback;  // the type of the one that it runs; "": none
+};
+// timer/worker/timer_worker.cc sets it. nullptr: no timers.
+using TimerReader = TimerThread (*)(const SchedulingGroup& group);
+inline constinit std::atomic<TimerReader> read_timers{nullptr};
+
+struct LateTimers {
+  std::string label;  // of the group
+  TimerThread timers;
+};
+// A group that had more than it could do while all workers of another one slept.
+struct LoneGroup {
+  int group = 0;
+  std::string label;
+  std::string helper;      // the label of the other one
+  bool may_steal = false;  // the other one, from it
+  std::size_t ready = 0;
+  std::chrono::nanoseconds lasts{0};
+};
+// Stacks of which ever more are in use.
+struct ManyStacks {
+  int group = 0;
+  std::string label;
+  std::size_t in_use = 0;
+  std::size_t stack_size = 0;
+};
+using GroupTrouble = std::variant<Standstill, LateTimers, LoneGroup, ManyStacks>;
+void ReportTrouble(const GroupTrouble& trouble);
 
 }  // namespace weft::scheduling_group
 

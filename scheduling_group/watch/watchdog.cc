@@ -12,6 +12,7 @@
 #include <mutex>
 #include <new>
 #include <utility>
+#include <variant>
 
 #include "weft/base/report/log.h"
 #include "weft/base/thread/watcher_acts.h"
@@ -150,7 +151,7 @@ void Watchdog::ThreadMain() noexcept {
   numa::RunWhereTheFirstThreadOf(::getpid());
   int quiet_checks = 0;
   next_warning_at_ = {};
-  next_standstill_at_ = {};
+  next_trouble_at_ = {};
   while (!stopping_.load(std::memory_order_relaxed)) {
     quiet_checks = Check() ? 0 : quiet_checks + 1;
     if (quiet_checks < kQuietChecks) {
@@ -190,21 +191,20 @@ bool Watchdog::Check() noexcept {
   context::CheckOverflowHandlerNowAndThen();  // For workers that never sleep.
   ParkClock::Advance();
   const bool has_limits = SliceLimits::on();
-  const TimePoint now = has_limits ? std::chrono::steady_clock::now() : TimePoint();
+  const TimePoint now = std::chrono::steady_clock::now();
   bool somebody_is_up = false;
   try {
     Reports reports;
     {
       const std::lock_guard guard(workers_lock_);
-      WatchedWorker* stands_still = nullptr;  // One at a check.
       for (WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
         somebody_is_up |= worker->Check(now);
-        if (worker->LookAtGroup() && stands_still == nullptr) stands_still = worker;
+        if (worker->StandsForGroup()) worker->group_watch_.Look(worker->group_, now);
       }
-      if (stands_still != nullptr) reports.standstill = DescribeIfDue(stands_still);
+      if (now >= next_trouble_at_) reports.trouble = FindTrouble();
       if (has_limits && somebody_is_up) CheckLimits(now, &reports);
     }
-    if (reports.standstill.has_value()) Report(*reports.standstill);
+    if (reports.trouble.has_value()) Report(*reports.trouble);
     if (reports.warning.has_value()) SliceLimits::Warn(*reports.warning, reports.others);
     if (reports.error.has_value()) SliceLimits::ReportError(*std::move(reports.error));
     if (checks() % kLookEvery == 0) LookAtDescriptors();
@@ -236,42 +236,41 @@ void Watchdog::CheckLimits(TimePoint now, Reports* reports) {
   }
 }
 
-bool Watchdog::WatchedWorker::LookAtGroup() noexcept {
-  // Where it stops, ready fibers are left. (The worker may be one that was left behind.)
-  if (index_ != 0 || group_->of_loop() || group_->stopping()) return false;
-  group_->LookAtReadyFibers();
-  const std::chrono::nanoseconds limit = group_->options().stall_warning;
-  const std::chrono::nanoseconds stands = group_->overload().standstill();
-  if (limit.count() == 0 || stands < limit) {
-    stood_still_ = {};
-    return false;
-  }
-  return stands >= 2 * stood_still_;
+bool Watchdog::WatchedWorker::StandsForGroup() const noexcept {
+  return index_ == 0 && !group_->of_loop() && !group_->stopping();
 }
 
-// Nothing: the last report was too long.
-std::optional<Standstill> Watchdog::DescribeIfDue(WatchedWorker* first_of_group) const {
-  if (std::chrono::steady_clock::now() < next_standstill_at_) return std::nullopt;
-  const SchedulingGroup* const group = first_of_group->group_;
-  first_of_group->stood_still_ = group->overload().standstill();
-  Standstill standstill{.group = group->id(),
-                        .label = group->Label(),
-                        .ready = group->overload().ready(),
-                        .lasts = group->overload().standstill(),
-                        .workers = {}};
+// One at a check. Nothing while the pause after the last one goes on, which counts as not said.
+std::optional<GroupTrouble> Watchdog::FindTrouble() const {
+  const auto for_each_group = [this](auto f) {
+    for (const WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
+      if (worker->StandsForGroup()) f(*worker->group_, worker->group_watch_);
+    }
+  };
+  for (WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
+    if (!worker->StandsForGroup()) continue;
+    std::optional<GroupTrouble> trouble = worker->group_watch_.TakeTrouble(*worker->group_, for_each_group);
+    if (!trouble.has_value()) continue;
+    if (auto* const standstill = std::get_if<Standstill>(&*trouble)) standstill->workers = WorkersOf(worker->group_);
+    return trouble;
+  }
+  return std::nullopt;
+}
+
+std::vector<Standstill::Worker> Watchdog::WorkersOf(const SchedulingGroup* group) const {
+  std::vector<Standstill::Worker> workers;
   for (const WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
-    if (worker->group_ == group) standstill.workers.push_back({worker->index_, worker->thread_});
+    if (worker->group_ == group) workers.push_back({worker->index_, worker->thread_});
   }
-  std::sort(standstill.workers.begin(), standstill.workers.end(),
-            [](const auto& one, const auto& other) { return one.index < other.index; });
-  return standstill;
+  std::sort(workers.begin(), workers.end(), [](const auto& one, const auto& other) { return one.index < other.index; });
+  return workers;
 }
 
-void Watchdog::Report(const Standstill& standstill) {
+void Watchdog::Report(const GroupTrouble& trouble) {
   const TimePoint begin = std::chrono::steady_clock::now();
-  ReportStandstill(standstill);
+  ReportTrouble(trouble);
   const TimePoint end = std::chrono::steady_clock::now();
-  next_standstill_at_ = end + std::min<std::chrono::nanoseconds>(kPauseAfterReport * (end - begin), kMostReportPause);
+  next_trouble_at_ = end + std::min<std::chrono::nanoseconds>(kPauseAfterReport * (end - begin), kMostReportPause);
 }
 
 pid_t Watchdog::ThreadOf(const FiberEntity* fiber) noexcept {

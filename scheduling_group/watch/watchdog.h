@@ -7,7 +7,7 @@
 //   time slices        every kCheckEvery  raises the flag of each worker whose fiber has had its slice (time_slice.h)
 //   slice limits       every kCheckEvery  reports turns that last beyond a limit (slice_limits.h)
 //   ready fibers       every kCheckEvery  how old the oldest is in each group: overload (ready_waits.h)
-//   groups that stand  every kCheckEvery  fibers are ready, and no worker switches (watch_report.h)
+//   troubled groups    every kCheckEvery  nothing gets on, late timers, all work in one, stacks (group_watch.h)
 //   the park clock     every kCheckEvery  for the age of waits (fiber/wait_reason.h)
 //   handlers of faults, descriptors       (context/stack/overflow_handler.h, descriptor_watch.h)
 //   timers from above  when due           (watch_timers.h): whether somebody polls for input and output
@@ -64,11 +64,13 @@
 #include <optional>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/parker.h"
 #include "weft/base/time/clock.h"
 #include "weft/scheduling_group/fiber/wait_reason.h"
+#include "weft/scheduling_group/watch/group_watch.h"
 #include "weft/scheduling_group/watch/slice_limits.h"
 #include "weft/scheduling_group/watch/watch_report.h"
 #include "weft/scheduling_group/watch/watch_timers.h"
@@ -183,8 +185,8 @@ class Watchdog {
              Turn() == seen_turn_;  // In this order: LS1.
     }
     std::optional<NamedSlice> LookAtFiber(TimePoint now) const;
-    // By the group's first worker. True: it stands still, twice as long as when that was said last.
-    bool LookAtGroup() noexcept;
+    // Its group is looked at through it. Where that stops, ready fibers are left. (It may have been left behind.)
+    bool StandsForGroup() const noexcept;
 
     const WorkerCounters* const counters_;
     const RunningFiber* const current_;
@@ -203,7 +205,7 @@ class Watchdog {
     TimePoint seen_at_{};    // the turn, first; if there are limits
     TimePoint warned_at_{};  // of some turn
     bool error_reported_ = false;
-    std::chrono::nanoseconds stood_still_{0};  // when that was said last
+    GroupWatch group_watch_;
     // Guarded by workers_lock_.
     WatchedWorker* next_ = nullptr;
     WatchedWorker* previous_ = nullptr;
@@ -234,7 +236,7 @@ class Watchdog {
     std::optional<NamedSlice> warning;
     std::size_t others = 0;  // that are past the warning limit, too
     std::optional<NamedSlice> error;
-    std::optional<Standstill> standstill;
+    std::optional<GroupTrouble> trouble;
   };
 
   void ThreadMain() noexcept;
@@ -247,8 +249,9 @@ class Watchdog {
   }
   bool Check() noexcept;
   void CheckLimits(TimePoint now, Reports* reports);
-  std::optional<Standstill> DescribeIfDue(WatchedWorker* first_of_group) const;
-  void Report(const Standstill& standstill);
+  std::optional<GroupTrouble> FindTrouble() const;
+  std::vector<Standstill::Worker> WorkersOf(const SchedulingGroup* group) const;
+  void Report(const GroupTrouble& trouble);
   bool AllSleep() noexcept;
 
   WatchSwitch switch_;
@@ -260,7 +263,7 @@ class Watchdog {
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   TimePoint next_warning_at_{};           // Used by the thread only.
-  TimePoint next_standstill_at_{};        // likewise
+  TimePoint next_trouble_at_{};           // likewise
   std::atomic<std::uint64_t> checks_{0};  // Only the thread writes it.
 };
 

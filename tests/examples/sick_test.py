@@ -181,6 +181,12 @@ class FullRunQueue(unittest.TestCase):
 
 class Imbalance(unittest.TestCase):
     @under_each_policy
+    def test_the_log_says_who_works_alone_and_what_waits_there(self, sick):
+        text = sick.shows(r"scheduling group 0 works alone: (.*\n)*?.*'compressor' \(id \d+\)")
+        self.assertRegex(text, r"works alone: for \d+ ms fibers have been ready at each look \(\d+ now\) and no worker was idle, while "
+                               r"all workers of group 1 slept; group 1 may steal from it, but not fibers that are local")
+
+    @under_each_policy
     def test_a_dump_shows_all_that_is_ready_in_one_group(self, sick):
         sick.shows("compressors have been started")
         text = sick.dump(r"fibers, (ready|new), in group 0\n  ('compressor' \(id \d+\)(, |\n)?)+")

@@ -2,12 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the Watchdog says without being asked: all workers of a group are stuck, and fibers are ready
-// (--fiber_stall_warning_ms); descriptors are near their limit.
+// (--fiber_stall_warning_ms); timers are late; a group works while another one sleeps; descriptors are near their limit.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -21,8 +22,10 @@
 #include "weft/base/report/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
+#include "weft/fiber/this_fiber.h"
 #include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/timer/fiber_timer.h"
 
 namespace weft::fiber {
 namespace {
@@ -155,6 +158,154 @@ TEST_P(StallWarningTest, AGroupThatGetsOnIsNotNamed) {
     EXPECT_EQ(count_, 0);
     break;
   }
+}
+
+class LateTimersTest : public StallWarningTest {
+ protected:
+  LateTimersTest() { wanted_ = " are late"; }
+  // So that the Watchdog is on.
+  void KeepBusy() {
+    ASSERT_TRUE(StartFiberDetached(InGroup(0), [this] {
+      while (!enough_) FiberYield();
+    }));
+  }
+  void End() {
+    enough_ = true;
+    while (GetFiberCount() != 0) std::this_thread::yield();
+  }
+  std::atomic<bool> enough_{false};
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, LateTimersTest, ::testing::Values(Shape{2, 1}, Shape{2, 2}), &NameOf);
+
+struct ComputeInTheTimerThread {
+  std::atomic<bool>* begun;
+  const std::atomic<bool>* enough;
+  void operator()() const {
+    *begun = true;
+    while (!*enough) continue;
+  }
+};
+
+TEST_P(LateTimersTest, AreNamedWithTheCallbackThatHoldsThemUp) {
+  KeepBusy();
+  std::atomic<bool> begun{false};
+  ASSERT_TRUE(StartFiberDetached(InGroup(0), [&] {
+    const std::uint64_t timer = CreateFiberTimer(0ms, ComputeInTheTimerThread{&begun, &enough_});
+    EnableFiberTimer(timer);
+    while (!begun) FiberYield();
+    FiberSleepFor(1ms);  // It is late.
+  }));
+  const std::string line = LineWith("the timers of scheduling group 0");
+  EXPECT_NE(line.find(" ms, and the timer thread (thread "), std::string::npos) << line;
+  EXPECT_NE(line.find(" in the callback "), std::string::npos) << line;
+  EXPECT_NE(line.find("ComputeInTheTimerThread; a callback of CreateFiberTimer() must be short and may not wait"),
+            std::string::npos)
+      << line;
+  End();
+}
+
+// On a machine whose CPUs are not to be had they may be late, and then it is right to say so.
+TEST_P(LateTimersTest, TimersThatFireAreNotNamed) {
+  using Clock = std::chrono::steady_clock;
+  KeepBusy();
+  for (int round = 0;; ++round) {
+    if (round == 10) {
+      End();
+      GTEST_SKIP() << "no CPU for 10 ms, again and again";
+    }
+    count_ = 0;
+    std::atomic<Clock::duration> longest{Clock::duration(0)};
+    std::atomic<bool> over{false};
+    ASSERT_TRUE(StartFiberDetached(InGroup(0), [&] {
+      while (!over) {
+        const auto due = Clock::now() + 1ms;
+        FiberSleepUntil(due);
+        longest = std::max(longest.load(), Clock::now() - due);
+      }
+    }));
+    const auto until = scheduling_group::Watchdog::Get().checks() + 20;
+    while (scheduling_group::Watchdog::Get().checks() < until) std::this_thread::yield();
+    over = true;
+    while (GetFiberCount() != 1) std::this_thread::yield();
+    if (longest.load() > 10ms) continue;
+    EXPECT_EQ(count_, 0);
+    break;
+  }
+  End();
+}
+
+class LoneGroupTest : public StallWarningTest {
+ protected:
+  LoneGroupTest() { wanted_ = "works alone"; }
+  void StartYielders(int count, bool local) {
+    for (int i = 0; i < count; ++i) {
+      ASSERT_TRUE(StartFiberDetached({.scheduling_group = std::size_t{0}, .scheduling_group_local = local}, [this] {
+        while (!enough_) FiberYield();
+      }));
+    }
+  }
+  void AwaitChecks(std::uint64_t checks) {
+    const auto until = scheduling_group::Watchdog::Get().checks() + checks;
+    while (scheduling_group::Watchdog::Get().checks() < until) std::this_thread::yield();
+  }
+  void End() {
+    enough_ = true;
+    while (GetFiberCount() != 0) std::this_thread::yield();
+  }
+  std::atomic<bool> enough_{false};
+};
+INSTANTIATE_TEST_SUITE_P(Shapes, LoneGroupTest, ::testing::Values(Shape{1, 2}, Shape{2, 2}), &NameOf);
+
+TEST_P(LoneGroupTest, IsNamedWhileItsFibersMayNotLeaveIt) {
+  StartYielders(10, /*local=*/true);
+  const std::string line = LineWith("scheduling group 0 works alone: for ");
+  EXPECT_NE(line.find(" now) and no worker was idle, while all workers of group 1 slept; "), std::string::npos) << line;
+  EXPECT_NE(line.find("leave FiberAttributes::scheduling_group_local to those that must be"), std::string::npos)
+      << line;
+  End();
+}
+
+TEST_P(LoneGroupTest, IsNotNamedIfTheOthersHelp) {
+  StartYielders(10, /*local=*/false);
+  AwaitChecks(50);
+  EXPECT_EQ(count_, 0);
+  End();
+}
+
+TEST(LoneGroupOfOptions, SaysWhatForbidsTheOthersToHelp) {
+  std::atomic<bool> said{false};
+  std::mutex mutex;
+  std::string line;
+  base::SetLogSink([&](base::LogSeverity, const char*, int, std::string_view text) {
+    if (text.find("works alone") == std::string_view::npos || said) return;
+    const std::lock_guard lock(mutex);
+    line = text;
+    said = true;
+  });
+  for (const bool named : {false, true}) {
+    RuntimeOptions options = named ? NamedGroupsOf("front:1,back:1") : OptionsOf({1, 2});
+    options.stall_warning = 30ms;
+    options.work_stealing_ratio = 0;
+    StartRuntime(options);
+    std::atomic<bool> enough{false};
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_TRUE(StartFiberDetached({.scheduling_group = std::size_t{0}}, [&] {
+        while (!enough) FiberYield();
+      }));
+    }
+    if (named) {  // They are told to keep apart.
+      const auto until = scheduling_group::Watchdog::Get().checks() + 50;
+      while (scheduling_group::Watchdog::Get().checks() < until) std::this_thread::yield();
+      EXPECT_FALSE(said);
+    } else {
+      while (!said) std::this_thread::yield();
+    }
+    enough = true;
+    EXPECT_EQ(TerminateRuntime(), std::size_t{0});
+    said = false;
+  }
+  base::SetLogSink({});
+  EXPECT_NE(line.find("; group 1 may not steal from it (--fiber_work_stealing_ratio, "), std::string::npos) << line;
 }
 
 class DescriptorsTest : public StallWarningTest {

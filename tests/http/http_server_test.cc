@@ -11,6 +11,8 @@
 #include "weft/fiber/this_fiber.h"
 #include "weft/http/server.h"
 #include "weft/interop/http2_client.h"
+#include "weft/scheduling_group/fiber/fiber_entity.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/http/http_fixture.h"
 
@@ -50,6 +52,7 @@ TEST_P(HttpServerTest, OneHandlerAnswersBothVersions) {
     int version = 0;
     ListeningServer served([&](Request& request, Response& response) {
       version = request.version();
+      EXPECT_STREQ(scheduling_group::CurrentFiber()->name(), version == 20 ? "http2 request" : "http connection");
       EXPECT_EQ(request.method(), "GET");
       EXPECT_EQ(request.target(), "/a?b=c");
       EXPECT_EQ(request.path(), "/a");

@@ -32,6 +32,8 @@
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/io/fiber_blocking.h"
+#include "weft/io/tcp_server.h"
+#include "weft/io/tcp_stream.h"
 #include "weft/io/wait_fd.h"
 #include "weft/net/resolver.h"
 #include "weft/observe/dump/fiber_filter.h"
@@ -50,6 +52,7 @@
 #include "weft/sync/select.h"
 #include "weft/sync/wait_group.h"
 #include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/tests/io/io_fixture.h"
 #include "weft/tests/observe/dump_until.h"
 #include "weft/timer/callback/timer_census.h"
 #include "weft/timer/fiber_timer.h"
@@ -69,6 +72,14 @@ class DumpFibersTest : public ::testing::TestWithParam<fiber::Shape>, protected 
 };
 INSTANTIATE_TEST_SUITE_P(Shapes, DumpFibersTest, ::testing::Values(fiber::Shape{1, 1}, fiber::Shape{4, 1}),
                          &fiber::NameOf);
+
+// Has answered a request, and waits for the next one.
+void Ask(io::TcpStream* client, const io::TcpServer& server) {
+  ASSERT_FALSE(client->Connect(server.local_address(), io::Soon()));
+  char byte = 'x';
+  ASSERT_TRUE(client->WriteAll(&byte, 1, io::Soon()).ok());
+  ASSERT_EQ(client->ReadAll(&byte, 1, io::Soon()).bytes, 1u);
+}
 
 template <class F>
 Fiber Named(std::string name, F f) {
@@ -90,6 +101,46 @@ void ExpectReason(const std::string& reason, const std::function<void()>& wait, 
   EXPECT_TRUE(Has(dump, " s, in group 0\n")) << dump;
   end();
   waiter.Join();
+}
+
+// Those of the program have the names that it gives them.
+TEST_P(DumpFibersTest, FibersOfATcpServerHaveNames) {
+  const auto serve = [](io::TcpStream& stream) {
+    char byte;
+    while (stream.ReadSome(&byte, 1).bytes == 1 && stream.WriteAll(&byte, 1).ok()) {
+    }
+  };
+  const auto answer = [serve](io::TcpConnection& connection) {
+    serve(connection.stream());
+    return io::AfterRequest::kClose;
+  };
+  for (const std::string given : {"", "shop"}) {
+    io::TcpServer::Options options;
+    options.connection_fiber.name = given;
+    io::TcpListener of_connections;
+    io::TcpListener of_requests;
+    ASSERT_FALSE(of_connections.Listen(io::OwnLoopback()));
+    ASSERT_FALSE(of_requests.Listen(io::OwnLoopback()));
+    io::RequestHandler handler(answer);
+    handler.SetFiberName("rpc connection");
+    io::TcpServer connections(std::move(of_connections), serve, options);
+    io::TcpServer requests(std::move(of_requests), std::move(handler), options);
+    ASSERT_TRUE(connections.Start());
+    ASSERT_TRUE(requests.Start());
+    io::TcpStream clients[2];
+    Ask(&clients[0], connections);
+    Ask(&clients[1], requests);
+    const std::string dump = DumpText({.stacks = false, .most_listed = 100});
+    EXPECT_TRUE(Has(dump, "'tcp accept' (id ")) << dump;
+    EXPECT_TRUE(Has(dump, "'tcp sweep' (id ")) << dump;
+    for (const std::string name : {"tcp connection", "rpc connection"}) {
+      EXPECT_EQ(Has(dump, "'" + name + "' (id "), given.empty()) << dump;
+    }
+    EXPECT_EQ(Has(dump, "'shop' (id "), !given.empty()) << dump;
+    for (io::TcpStream& client : clients) client.Close();
+    connections.Stop();
+    requests.Stop();
+  }
 }
 
 TEST_P(DumpFibersTest, AParkedFiberSaysForWhichPrimitiveItWaits) {

@@ -44,6 +44,20 @@ TEST(FiberFactory, TheNameIsCopied) {
   DiscardFiber(fiber);
 }
 
+TEST(FiberFactory, AStaticNameIsNotCopied) {
+  static constexpr char kName[] = "tcp accept";
+  for (int i = 0; i < 2; ++i) {  // The next one with a copy in the same entity.
+    FiberEntity* fiber = NewFiber(nullptr, {.name_is_static = true, .name = kName, .guard_size = 8192}, [] {});
+    EXPECT_EQ(fiber->name(), kName);
+    EXPECT_EQ(fiber->guard_size(), 8192u);
+    DiscardFiber(fiber);
+    fiber = NewFiber(nullptr, {.name = kName}, [] {});
+    EXPECT_NE(fiber->name(), kName);
+    EXPECT_STREQ(fiber->name(), kName);
+    DiscardFiber(fiber);
+  }
+}
+
 // EP1. The pool hands out the most recently returned entity first.
 TEST(FiberFactory, TheNextFiberInTheSameEntityHasNoneOfTheOptions) {
   FiberOwner owner{.on_exit = [](FiberOwner*) { ADD_FAILURE() << "it was never started"; }};

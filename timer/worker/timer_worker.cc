@@ -75,6 +75,13 @@ WEFT_COLD TimerWorker::TimerWorker(Options options)
   set_->Register(group_id_, options_.for_all_threads);
   // release: *this. Pairs with the acquire in Of().
   by_group[group_id_].store(this, std::memory_order_release);
+  // release: by_group. Pairs with the acquire in GroupWatch::Look().
+  scheduling_group::read_timers.store(
+      [](const scheduling_group::SchedulingGroup& group) {
+        const TimerWorker* const timers = Of(&group);
+        return timers != nullptr ? timers->LookAtThread() : scheduling_group::TimerThread();
+      },
+      std::memory_order_release);
 }
 
 WEFT_COLD std::string TimerWorker::Label() const {
@@ -226,6 +233,18 @@ WEFT_COLD std::size_t TimerWorker::armed() const noexcept {
 }
 
 WEFT_COLD bool TimerWorker::asleep() const noexcept { return set_->alarm().asleep(); }
+
+scheduling_group::TimerThread TimerWorker::LookAtThread() const noexcept {
+  const int thread = thread_id_.load(std::memory_order_relaxed);  // For the log.
+  if (thread == 0 || by_driver_ || base::HasTestTime()) return {};
+  const Tick next = NextTimer();
+  const auto now = options_.clock->now();
+  if (next >= TickOfNow(now)) return {};
+  const CallbackType* const callback = callback_runner_.running();
+  return {.late = now - BeginOfTick(next),
+          .thread = thread,
+          .callback = callback != nullptr ? NameOf(*callback) : std::string_view()};
+}
 
 WEFT_COLD std::string TimerWorker::ThreadName() const {
   const std::string name = "TimerWorker_" + std::to_string(group_id_);

@@ -42,6 +42,7 @@
 #include "weft/base/thread/parker.h"
 #include "weft/base/time/clock.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/watch/watch_report.h"
 #include "weft/timer/callback/callback_runner.h"
 #include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_queue.h"
@@ -148,6 +149,10 @@ class TimerWorker {
   // Any thread. The first tick for which a timer is armed; kNever: none is. Exact under a test clock (SH4).
   Tick NextTimer() const noexcept;
   scheduling_group::SchedulingGroup* group() const noexcept { return options_.group; }
+
+  // For reports, by the Watchdog while the group's workers are there: its thread, if that is late. Nothing of a test
+  // clock, and of timers that another thread fires.
+  scheduling_group::TimerThread LookAtThread() const noexcept;
 
   // Statistics.
   std::uint64_t wake_ups() const noexcept { return wake_ups_.load(std::memory_order_relaxed); }
