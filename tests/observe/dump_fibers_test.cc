@@ -530,6 +530,7 @@ assert groups["event"]["count"] == 1 and groups["event"]["state"] == "parked"
 joiner = groups["join"]["fibers"][0]
 assert joiner["owner"] == waiter["id"] and 0 < joiner["deadline_in_ms"] <= 3600000, joiner
 assert "timers" not in dump, dump["timers"]
+assert dump["cycles"] == [], dump["cycles"]
 assert dump["why_no_stacks"] or any("FiberMain" in f["function"] for f in dump["stacks"][groups["join"]["stack"]])
 ')",
       "w");
