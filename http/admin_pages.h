@@ -18,7 +18,8 @@
 //     GET /admin/api/recorder        the level of the flight recorder (observe/flight_recorder.h)
 //     PUT /admin/api/recorder        off, sampled or full as the body sets it, if Options::may_change
 //     GET /admin/api/trace?ms=100    the last 100 ms, for https://ui.perfetto.dev; 1,000,000 events at most
-//     GET /admin/api/profile?what=   cpu, waits or locks of the last second (ms=1000), as folded stacks; format=pprof
+//     GET /admin/api/profile?what=   cpu, waits or locks of the last second (ms=1000), or contention since the process
+//                                    began, as folded stacks; format=pprof
 //     GET /admin/metrics             for Prometheus (observe/metrics.h)
 //
 // Who may see them: whoever can send a request to the server that has them. They show names of fibers, stacks and

@@ -10,6 +10,7 @@
 #include "weft/base/report/str_cat.h"
 #include "weft/http/admin/json_writer.h"
 #include "weft/http/admin/views.h"
+#include "weft/observe/contention.h"
 #include "weft/observe/flight_recorder.h"
 
 namespace weft::http {
@@ -26,6 +27,13 @@ constexpr std::array<std::pair<std::string_view, Profiled>, 3> kProfiles = {
 
 std::string FileName(std::string_view what, std::string_view extension) {
   return base::StrCat("weft-", ::getpid(), '.', what, '.', extension);
+}
+
+// make: gives the text in a format.
+template <class Make>
+AdminDownload ProfileFile(std::string_view name, bool pprof, Make make) {
+  if (pprof) return {FileName(name, "pb"), "application/octet-stream", make(ProfileFormat::kPprof)};
+  return {FileName(name, "folded"), "text/plain; charset=utf-8", make(ProfileFormat::kFolded)};
 }
 
 }  // namespace
@@ -63,18 +71,19 @@ bool Profile(const RecordingQuery& query, AdminDownload* profile, std::string* w
     *why = base::StrCat("format=", query.format, ": expected folded or pprof");
     return false;
   }
+  if (query.what == "contention") {
+    *profile = ProfileFile(query.what, pprof, &ContentionProfile);
+    return true;
+  }
   for (const auto& [name, what] : kProfiles) {
     if (name != query.what) continue;
     const bool is_said = query.last.count() != 0;
     const Recording recording = KeepRecording(is_said ? query.last : std::chrono::seconds(1));
-    if (pprof) {
-      *profile = {FileName(name, "pb"), "application/octet-stream", ProfileOf(recording, what, ProfileFormat::kPprof)};
-    } else {
-      *profile = {FileName(name, "folded"), "text/plain; charset=utf-8", ProfileOf(recording, what)};
-    }
+    *profile =
+        ProfileFile(name, pprof, [&, of = what](ProfileFormat format) { return ProfileOf(recording, of, format); });
     return true;
   }
-  *why = base::StrCat("what=", query.what, ": expected cpu, waits or locks");
+  *why = base::StrCat("what=", query.what, ": expected cpu, waits, locks or contention");
   return false;
 }
 

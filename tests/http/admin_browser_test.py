@@ -303,6 +303,8 @@ class AdminPages(unittest.TestCase):
         browser.click("[data-profile=waits] button", "Look")
         browser.wait("document.querySelectorAll('#profile[data-profile=waits] tbody tr').length > 0")
         self.assertRegex(browser.text("#profile"), r"readable|ready")
+        browser.click("[data-profile=contention] a", "folded")
+        kept("contention.folded")
         browser.click("#levels button", "sampled")
         browser.wait("document.querySelector('#levels [aria-pressed=true]').textContent === 'sampled'")
         self.assert_nothing_went_wrong()

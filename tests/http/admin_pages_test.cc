@@ -215,12 +215,15 @@ TEST_P(AdminPagesTest, WhatWasRecordedIsKept) {
     EXPECT_EQ(Client::Field(waits, "content-disposition"), file + "waits.pb\"");
     EXPECT_NE(Client::BodyOf(waits).find("nanoseconds"), std::string::npos);
     EXPECT_TRUE(HasStatus(pages.Get("api/profile?what=locks"), 200));
+    const std::string contention = pages.Get("api/profile?what=contention");
+    EXPECT_TRUE(HasStatus(contention, 200));
+    EXPECT_EQ(Client::Field(contention, "content-disposition"), file + "contention.folded\"");
     for (const auto& [path, why] : std::vector<std::pair<std::string, std::string>>{
              {"trace?ms=0", "ms=0: expected ms=1 to 3600000, what=... or format=..."},
              {"trace?ms=99999999", "ms=99999999: expected ms=1 to 3600000, what=... or format=..."},
              {"trace?s=1", "s=1: expected ms=1 to 3600000, what=... or format=..."},
-             {"profile", "what=: expected cpu, waits or locks"},
-             {"profile?what=heap", "what=heap: expected cpu, waits or locks"},
+             {"profile", "what=: expected cpu, waits, locks or contention"},
+             {"profile?what=heap", "what=heap: expected cpu, waits, locks or contention"},
              {"profile?what=cpu&format=svg", "format=svg: expected folded or pprof"}}) {
       const std::string refused = pages.Get("api/" + path);
       EXPECT_TRUE(HasStatus(refused, 400)) << refused;

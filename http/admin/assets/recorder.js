@@ -12,6 +12,7 @@ const PROFILES = [
   ['cpu', 'CPU', 'Time on workers, by names of fibers. Needs the level full.'],
   ['waits', 'Off CPU', 'What fibers waited for, and how long they were ready. Estimates, if the level is sampled.'],
   ['locks', 'Locks', 'Which lock made whom wait, and who gave it up. Estimates, if the level is sampled.'],
+  ['contention', 'Contention', 'Who had a mutex while others waited, with the stacks of both. Estimates, since the process began.'],
 ];
 const MOST_ROWS = 100;
 
