@@ -414,12 +414,12 @@ std::string Heads(const std::string& dump) {
   return std::regex_replace(heads, std::regex(" to N s"), "");
 }
 
-// The first dump of the page.
-std::string DumpOfThePage() {
-  std::ifstream page(WEFT_DOCS_DIR "/diagnosing.md");
+// The first dump of the page, from the line on that begins so.
+std::string DumpOfThePage(const char* path = WEFT_DOCS_DIR "/diagnosing.md", const char* begin = "    weft: ") {
+  std::ifstream page(path);
   std::string dump;
   for (std::string line; std::getline(page, line);) {
-    if (dump.empty() && !line.starts_with("    weft: ")) continue;
+    if (dump.empty() && !line.starts_with(begin)) continue;
     if (!line.empty() && !line.starts_with("    ")) break;
     dump += (line.empty() ? line : line.substr(4)) + "\n";
   }
@@ -461,6 +461,8 @@ TEST(DumpPage, ThePageOfDiagnosingShowsWhatADumpSays) {
            (!WEFT_TSAN && !Has(dump, "ParseFile")));  // Without CPU it does not answer.
   if (!WEFT_TSAN) {
     EXPECT_EQ(Heads(dump), Heads(DumpOfThePage())) << dump;
+    const std::string piece = Heads(DumpOfThePage(WEFT_DOCS_DIR "/../README.md", "    3 fibers, parked"));
+    EXPECT_TRUE(piece.size() > 100 && Has(Heads(dump), piece)) << piece;
   }
   stop = true;
   answer.Set();
