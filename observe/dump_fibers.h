@@ -24,8 +24,9 @@
 //   stack    of a ready one that yields again and again it may be of two moments. One that runs is asked for it by a
 //            signal, SIGURG: where its thread has no CPU, blocks the signal or is deep in the kernel for 0.1 s, it is
 //            shown without
-//   cycles   in text, without a filter, at the end: fibers that wait for each other in a circle (wait_cycles.h), and
-//            workers that wait for a std::mutex which they have locked themselves, for a fiber that has suspended
+//   cycles   without a filter, at the end: fibers that wait for each other in a circle (wait_cycles.h), and workers
+//            that wait for a std::mutex which they have locked themselves, for a fiber that has suspended (JSON: as
+//            remarks)
 //   timers   without a filter, at the end: how many with callbacks are set, by the type of the callback
 //   missing  creators, CPU time: Weft does not keep them
 //

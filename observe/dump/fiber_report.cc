@@ -321,6 +321,7 @@ void FiberReport::WriteJson(std::ostream& out) {
   }
   out << "]";
   if (timers_.count != 0) WriteJsonTimers(out);
+  if (cycles_) WriteJsonCycles(out);
   out << "}\n";
 }
 
@@ -336,6 +337,24 @@ void FiberReport::WriteJsonTimers(std::ostream& out) const {
           << ", \"last_due_in_ms\": " << DueIn(kind.last).count();
     }
     out << "}";
+  }
+  out << "]";
+}
+
+void FiberReport::WriteJsonCycles(std::ostream& out) const {
+  out << ",\n\"cycles\": [";
+  const char* separator = "\n";
+  for (const WaitCycle& cycle : *cycles_) {
+    out << std::exchange(separator, ",\n") << "{\"may_end\": " << (cycle.may_end ? "true" : "false")
+        << ", \"fibers\": [";
+    const char* between = "\n  ";
+    for (const WaitCycle::Member& member : cycle.members) {
+      out << std::exchange(between, ",\n  ") << "{\"id\": " << member.id << ", \"name\": ";
+      WriteQuoted(out, member.name);
+      out << ", \"reason\": \"" << member.reason << "\", \"object\": \"" << Hex(member.object)
+          << "\", \"waits_for_ms\": " << member.waits_for.count() << "}";
+    }
+    out << "]}";
   }
   out << "]";
 }

@@ -465,12 +465,12 @@ std::string Heads(const std::string& dump) {
   return std::regex_replace(heads, std::regex(" to N s"), "");
 }
 
-// The first dump of the page.
-std::string DumpOfThePage() {
-  std::ifstream page(WEFT_DOCS_DIR "/diagnosing.md");
+// The first dump of the page, from the line on that begins so.
+std::string DumpOfThePage(const char* path = WEFT_DOCS_DIR "/diagnosing.md", const char* begin = "    weft: ") {
+  std::ifstream page(path);
   std::string dump;
   for (std::string line; std::getline(page, line);) {
-    if (dump.empty() && !line.starts_with("    weft: ")) continue;
+    if (dump.empty() && !line.starts_with(begin)) continue;
     if (!line.empty() && !line.starts_with("    ")) break;
     dump += (line.empty() ? line : line.substr(4)) + "\n";
   }
@@ -512,6 +512,8 @@ TEST(DumpPage, ThePageOfDiagnosingShowsWhatADumpSays) {
            (!WEFT_TSAN && !Has(dump, "ParseFile")));  // Without CPU it does not answer.
   if (!WEFT_TSAN) {
     EXPECT_EQ(Heads(dump), Heads(DumpOfThePage())) << dump;
+    const std::string piece = Heads(DumpOfThePage(WEFT_DOCS_DIR "/../README.md", "    3 fibers, parked"));
+    EXPECT_TRUE(piece.size() > 100 && Has(Heads(dump), piece)) << piece;
   }
   stop = true;
   answer.Set();
@@ -581,6 +583,7 @@ assert groups["event"]["count"] == 1 and groups["event"]["state"] == "parked"
 joiner = groups["join"]["fibers"][0]
 assert joiner["owner"] == waiter["id"] and 0 < joiner["deadline_in_ms"] <= 3600000, joiner
 assert "timers" not in dump, dump["timers"]
+assert dump["cycles"] == [], dump["cycles"]
 assert dump["why_no_stacks"] or any("FiberMain" in f["function"] for f in dump["stacks"][groups["join"]["stack"]])
 ')",
       "w");
