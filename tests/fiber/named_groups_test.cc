@@ -289,8 +289,9 @@ TEST(NamedGroupsAtWork, AStartThatTheMachineRefusesChangesNothing) {
   std::string error;
   EXPECT_FALSE(TryStartRuntime(options, &error));
   EXPECT_EQ(error,
-            "the scheduling groups cannot be planned: 10 workers for 8 CPUs: ask for fewer, or say where each group "
-            "runs, as in latency:6@0: its CPUs may be fewer, and several groups may have the same");
+            "the scheduling groups cannot be planned: --fiber_groups=latency:6,batch:4: 10 workers for 8 CPUs: ask for "
+            "fewer, or say where each group runs, as in latency:6@0: its CPUs may be fewer, and several groups may "
+            "have the same");
   EXPECT_FALSE(IsRuntimeRunning());
   options.groups = "latency:1,latency:1";
   EXPECT_FALSE(TryStartRuntime(options, &error));

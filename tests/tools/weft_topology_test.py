@@ -83,7 +83,7 @@ class Text(unittest.TestCase):
             ("--fiber_scheduling_group_size=65", "--fiber_scheduling_group_size=65: must be"),
             ("--fiber_numa_aware=perhaps", "--fiber_numa_aware=perhaps: must be"),
             ("--fiber_groups=a:0", "--fiber_groups=a:0: must be"),
-            ("--fiber_groups=a:4000", "4000 workers for "),
+            ("--fiber_groups=a:4000", "--fiber_groups=a:4000: 4000 workers for "),
             ("stray", "unknown argument stray"),
         ):
             self.refused(2, expected, flag)
