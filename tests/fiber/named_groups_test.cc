@@ -27,6 +27,7 @@
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_mutex.h"
 #include "weft/timer/fiber_timer.h"
+#include "weft/timer/queue/timer_shard.h"
 
 #include "fiber/runtime_fixture.h"
 #include "testing/patience.h"
@@ -200,6 +201,23 @@ TEST(NamedGroupsAtWork, AGroupThatComputesDelaysNoTimerOfAnother) {
   }
 }
 
+// Threads take different sets of timers, the more there are.
+TEST(NamedGroupsAtWork, ATimerOfAPlainThreadIsOfTheFirstName) {
+  const RuntimeOf runtime(NamedGroupsOf("first:1,second:1"));
+  for (unsigned i = 0; i < 4 * timer::ShardSet::kOutsideShards; ++i) {
+    std::thread([] {
+      std::string name;
+      FiberEvent fired;
+      SetFiberDetachedTimer(std::chrono::steady_clock::now(), [&] {
+        name = NameOfMyGroup();
+        fired.Set();
+      });
+      fired.Wait();
+      EXPECT_EQ(name, "first");
+    }).join();
+  }
+}
+
 // Whoever wakes a fiber, it goes on under its own name.
 TEST(NamedGroupsAtWork, AWokenFiberIsUnderItsOwnName) {
   const RuntimeOf runtime(NamedGroupsOf("first:2,second:2"));
@@ -261,16 +279,18 @@ TEST(NamedGroupsAtWork, WithoutNamesANameIsAWishThatIsLogged) {
     const std::scoped_lock lock(mutex);
     log.append(text).append("\n");
   });
-  {
+  for (int i = 0; i < 2; ++i) {
     const RuntimeOf runtime(fiber::Shape{2, 1});
     EXPECT_EQ(SchedulingGroupNamed("batch"), kNearestSchedulingGroup);
     EXPECT_EQ(NameAfterStart({.scheduling_group = SchedulingGroupNamed("batch")}), "");
     EXPECT_EQ(GetSchedulingGroupName(0), "");
   }
   base::SetLogSink(nullptr);
-  EXPECT_NE(log.find("SchedulingGroupNamed: no scheduling group has a name (--fiber_groups), so 'batch'"),
-            std::string::npos)
-      << log;
+  const std::string line = "SchedulingGroupNamed: no scheduling group has a name (--fiber_groups), so 'batch'";
+  const std::size_t first = log.find(line);
+  const std::size_t second = log.find(line, first + 1);  // Of the second runtime.
+  ASSERT_NE(second, std::string::npos) << log;
+  EXPECT_EQ(log.find(line, second + 1), std::string::npos) << log;
 }
 
 TEST(NamedGroupsAtWork, EachRuntimeHasItsOwnNames) {
