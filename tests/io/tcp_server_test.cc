@@ -36,9 +36,9 @@
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
-#include "weft/timer/fiber_timer.h"
 #include "weft/tests/io/late_handshake.h"
 #include "weft/tests/io/tcp_server_fixture.h"
+#include "weft/timer/fiber_timer.h"
 
 namespace weft::io {
 namespace {
