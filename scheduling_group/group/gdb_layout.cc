@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <string>
+#include <type_traits>
 
 #include "weft/scheduling_group/fiber/fiber_state.h"
 #include "weft/scheduling_group/fiber/node_arena.h"
@@ -50,7 +52,7 @@ struct GdbOffsets {
   static_assert(sizeof(SchedulingGroup::id_) == 4 && sizeof(GroupOptions::workers) == 4 &&
                 sizeof(GroupOptions::node) == 4 && sizeof(group_count) == 8);
   // libstdc++'s: the address, the number of characters, and room for short ones.
-  static_assert(sizeof(GroupOptions::name) == 32);
+  static_assert(sizeof(std::string) == 32 && std::is_same_v<decltype(GroupOptions::name), std::string>);
 };
 #pragma GCC diagnostic pop
 
