@@ -235,6 +235,9 @@ class Picture(unittest.TestCase):
         _, document = self.draw("--fiber_topology=numa:1 core:8 pu:1", "--fiber_groups=latency:6,batch:2")
         bands = [t.firstChild.data for t in document.getElementsByTagName("text") if t.getAttribute("class") == "band"]
         self.assertEqual(bands, ["latency 0", "1"], "a narrow band has the number only")
+        _, other = self.draw("--fiber_topology=numa:1 core:8 pu:1", f"--fiber_groups={'x' * 60}:6,batch:2")
+        bands = [t.firstChild.data for t in other.getElementsByTagName("text") if t.getAttribute("class") == "band"]
+        self.assertEqual(bands, ["0", "1"], "so has one whose name is longer than the band")
         self.assertIn("CPU 7: group 1 (batch), worker 1", document.toxml())
 
     def test_stealing_that_is_off_has_no_arrows(self):
