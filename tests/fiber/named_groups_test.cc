@@ -56,7 +56,7 @@ void RunIn(std::string_view name, const std::function<void()>& f) {
 class ComputingFiber {
  public:
   explicit ComputingFiber(std::string_view name)
-      : fiber_({.scheduling_group = SchedulingGroupNamed(name)}, [this] {
+      : fiber_({.scheduling_group = SchedulingGroupNamed(name), .scheduling_group_local = true}, [this] {
           runs_ = true;
           while (!enough_.load(std::memory_order_relaxed)) continue;
         }) {
@@ -177,6 +177,14 @@ TEST(NamedGroupsAtWork, FibersWaitForTheirOwnWorkers) {
   }
   for (Fiber& fiber : waiting) fiber.Join();
   EXPECT_EQ(elsewhere, 0);
+}
+
+TEST(NamedGroupsAtWork, NamesThatShareTakeFibersOfEachOther) {
+  const RuntimeOf runtime(NamedGroupsOf("first:1,second:1:shares=first"));
+  for (const char* computes : {"first", "second"}) {
+    const ComputingFiber computing(computes);
+    EXPECT_NE(NameAfterStart({.scheduling_group = SchedulingGroupNamed(computes)}), computes);
+  }
 }
 
 TEST(NamedGroupsAtWork, AGroupThatComputesDelaysNoTimerOfAnother) {
