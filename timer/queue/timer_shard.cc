@@ -130,9 +130,9 @@ ShardSet* SetOf(const scheduling_group::SchedulingGroup* group) noexcept {
   return by_group[static_cast<unsigned>(group->id()) % ShardSet::kMaxGroups].load(std::memory_order_acquire);
 }
 
-// Of a thread that works for a group (a blocking call of its fiber). Where that has ended only its number is read, which
-// a later group may have. nullptr: there is none, or it is a FiberLoop's (LoopGroups::kFirstId), whose timers are its
-// own.
+// Of a thread that works for a group (a blocking call of its fiber). Of one that has ended only the number is read,
+// which a later group may have. nullptr: there is none, or it is a FiberLoop's (LoopGroups::kFirstId), whose timers are
+// its own.
 ShardSet* ServedSet() noexcept {
   const scheduling_group::SchedulingGroup* const served = scheduling_group::ServedGroup();
   constexpr auto kFirstOfLoops = static_cast<int>(scheduling_group::kMaxGroups);
