@@ -14,9 +14,9 @@
 //       0x55d0c8a1b2c3 weft::FiberChannel<Job>::Get() (channel.h:231)
 //       ...
 //
-// For each fiber: id, name, scheduling group; state; if it is parked, what it waits for, its address (of a descriptor
-// the number), for how long, who owns it (a mutex, the fiber that is joined), the deadline of the wait; whether it has
-// been cancelled; its stack. Fibers of the same state, reason and stack are shown together.
+// For each fiber: id, name, scheduling group, as "1" or "1 (batch)"; state; if it is parked, what it waits for, its
+// address (of a descriptor the number), for how long, who owns it (a mutex, the fiber that is joined), the deadline of
+// the wait; whether it has been cancelled; its stack. Fibers of the same state, reason and stack are shown together.
 //
 //   state    new: it has not run yet. ready: it waits for a worker. running: on a worker, or about to leave it. parked
 //   age      from a coarse clock: 0.1 s too long at most, if the machine gives the Watchdog its CPU

@@ -92,6 +92,13 @@ void WriteQuoted(std::ostream& out, std::string_view text) {
   out << '"';
 }
 
+// As in messages: "1", or with a name "1 (batch)".
+std::string LabelOfGroup(const FiberRecord& fiber) {
+  if (!fiber.group) return "?";
+  const std::string number = std::to_string(*fiber.group);
+  return fiber.group_name.empty() ? number : number + " (" + fiber.group_name + ")";
+}
+
 std::string Describe(const FiberRecord& fiber) { return scheduling_group::DescribeFiber(fiber.name, fiber.id); }
 
 }  // namespace
@@ -209,7 +216,7 @@ void FiberReport::WriteTextGroup(std::ostream& out, const Group& group) {
   out << "\n" << (single ? Describe(first) : std::to_string(group.fibers.size()) + " fibers") << ", " << StateOf(first);
   if (first.is_parked) WriteTextWait(out, group);
   std::set<std::string> groups;
-  for (const FiberRecord* fiber : group.fibers) groups.insert(fiber->group ? std::to_string(*fiber->group) : "?");
+  for (const FiberRecord* fiber : group.fibers) groups.insert(LabelOfGroup(*fiber));
   out << ", in group";
   for (const std::string& number : groups) out << " " << number;
   const auto cancelled = std::count_if(group.fibers.begin(), group.fibers.end(),
@@ -363,6 +370,7 @@ void FiberReport::WriteJsonFiber(std::ostream& out, const FiberRecord& fiber) {
   out << "{\"id\": " << fiber.id << ", \"name\": ";
   WriteQuoted(out, fiber.name);
   if (fiber.group) out << ", \"group\": " << *fiber.group;
+  if (!fiber.group_name.empty()) out << ", \"group_name\": \"" << fiber.group_name << '"';
   if (fiber.is_parked) {
     if (fiber.reason.of_descriptor()) {
       out << ", \"descriptor\": " << fiber.reason.object();

@@ -442,7 +442,7 @@ TEST_P(DumpFibersTest, AgesGrow) {
 }
 
 TEST_P(DumpFibersTest, AnUnknownFilterIsOneLine) {
-  for (const char* filter : {"colour=red", "name", "state=asleep", "reason=fun", "age=5", "group=x", "id=-1", "=1"}) {
+  for (const char* filter : {"colour=red", "name", "state=asleep", "reason=fun", "age=5", "group=1x", "id=-1", "=1"}) {
     std::ostringstream out;
     EXPECT_FALSE(DumpFibers(out, {.filter = filter}));
     const std::string text = out.str();
@@ -562,6 +562,25 @@ TEST_P(DumpFibersTest, AShardWhoseLockIsHeldForEverIsLeftOut) {
   EXPECT_EQ(census.count, 0u);
   EXPECT_TRUE(timer::TakeTimerCensus().complete);
   KillFiberTimer(timer);
+}
+
+TEST(DumpNamedGroups, AFiberIsShownWithTheNameOfItsGroup) {
+  const fiber::RuntimeOf runtime(fiber::NamedGroupsOf("latency:1,batch:1"));
+  FiberEvent event;
+  Fiber first({.name = "one"}, [&] { event.Wait(); });
+  Fiber second({.scheduling_group = SchedulingGroupNamed("batch"), .name = "two"}, [&] { event.Wait(); });
+  static_cast<void>(DumpUntil("name=one", ", parked: event"));
+  static_cast<void>(DumpUntil("name=two", ", parked: event"));
+  const std::string both = DumpText({.filter = "reason=event", .stacks = false});
+  EXPECT_TRUE(Has(both, "in group 0 (latency) 1 (batch)\n")) << both;
+  const std::string one = DumpText({.filter = "group=batch", .stacks = false});
+  EXPECT_TRUE(Has(one, "1 of them match 'group=batch'")) << one;
+  EXPECT_TRUE(Has(one, "fiber 'two'")) << one;
+  const std::string json = DumpText({.format = DumpOptions::Format::kJson, .filter = "group=latency"});
+  EXPECT_TRUE(Has(json, "\"group\": 0, \"group_name\": \"latency\"")) << json;
+  event.Set();
+  first.Join();
+  second.Join();
 }
 
 TEST_P(DumpFibersTest, JsonIsRead) {
