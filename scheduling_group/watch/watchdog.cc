@@ -69,16 +69,18 @@ bool Watchdog::WatchedWorker::EndSlice() noexcept {
 }
 
 // True: the worker is awake.
-bool Watchdog::WatchedWorker::Check(TimePoint now) noexcept {
+bool Watchdog::WatchedWorker::Check(TimePoint now, WaitRecorder* long_slices) noexcept {
   if (asleep_.load(std::memory_order_relaxed)) return false;  // Late by one check at most.
   const std::uint64_t turn = Turn();
   if (turn != seen_turn_) {
+    if (seen_last_ != TimePoint()) long_slices->RecordStolen(std::exchange(seen_last_, TimePoint()) - seen_at_, 1);
     seen_turn_ = turn;
     seen_cpu_ = kNotRead;
     seen_at_ = now;
     error_reported_ = false;
     return true;
   }
+  if (current_->Look() != nullptr && Turn() == turn) seen_last_ = now;  // Else it sleeps in this turn.
   timespec time{};
   if (::clock_gettime(cpu_clock_, &time) != 0) return true;
   const std::chrono::nanoseconds cpu = std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
@@ -198,7 +200,7 @@ bool Watchdog::Check() noexcept {
     {
       const std::lock_guard guard(workers_lock_);
       for (WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
-        somebody_is_up |= worker->Check(now);
+        somebody_is_up |= worker->Check(now, &long_slices_);
         if (worker->StandsForGroup()) worker->group_watch_.Look(worker->group_, now);
       }
       if (now >= next_trouble_at_) reports.trouble = FindTrouble();
