@@ -12,6 +12,7 @@
 #include "weft/fiber/this_fiber.h"
 #include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/sync/cancel/cancel_counts.h"
+#include "weft/sync/cancel/cancel_node.h"
 #include "weft/timer/callback/timer_census.h"
 #include "weft/version.h"
 

@@ -15,9 +15,11 @@
 
 #include "weft/base/thread/cpu.h"
 #include "weft/scheduling_group/events/recorder.h"
-#include "weft/sync/cancel/cancel_node.h"
 
 namespace weft::synchronization {
+
+struct CancelNode;
+enum class CancelReason : std::uint8_t;
 
 class CancelCounts {
  public:
