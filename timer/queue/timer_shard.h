@@ -30,7 +30,6 @@
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 
 #include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
@@ -65,7 +64,6 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
 
   // Links `node`. True: call Announce(node's tick) when the lock has been dropped.
   [[nodiscard]] bool Add(TimerNode* node, Tick tick) noexcept WEFT_REQUIRES(lock) {
-    ++added_;
     if (WEFT_UNLIKELY(exact_)) {
       AddExact(node, tick);
     } else {
@@ -92,7 +90,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   }
 
   // How often Add() was called since Open().
-  std::uint64_t added() const noexcept WEFT_REQUIRES(lock) { return added_; }
+  std::size_t added() const noexcept WEFT_REQUIRES(lock) { return queue_.added() + exact_queue_.added(); }
   std::size_t size() const noexcept WEFT_REQUIRES(lock) { return exact_ ? exact_queue_.size() : queue_.size(); }
 
   // Unlinks the nodes left in a closed shard. Returns how many.
@@ -151,8 +149,8 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
     base::SpinLockGuard guard(lock);
     exact_ = base::HasTestTime();
     queue_.Restart(exact_ ? 0 : TickOfNow(clock->now()));
+    exact_queue_.Restart();
     clock_ = clock;
-    added_ = 0;
     open_ = true;
     open_to_callbacks_ = true;
   }
@@ -206,7 +204,6 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   bool open_to_callbacks_ WEFT_GUARDED_BY(lock) = false;
   bool exact_ WEFT_GUARDED_BY(lock) = false;  // SH4
   unsigned far_adds_ WEFT_GUARDED_BY(lock) = 0;
-  std::uint64_t added_ WEFT_GUARDED_BY(lock) = 0;
   int node_ = -1;
   Alarm* alarm_ = nullptr;
   Housekeeping* housekeeping_ = nullptr;
