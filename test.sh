@@ -23,6 +23,7 @@
 #   extended  what takes long or heavy tools; its parts:
 #     asan_examples, tsan_examples   what asan and tsan leave out
 #     soak        connections, scopes and HTTP/2 come and go, a minute each (tools/soak.sh)
+#     peers       bench/compare's programs of other runtimes run; clients of databases against PostgreSQL and Redis
 #     campaign    the models with more preemptions, two seconds each (tools/model_campaign.sh)
 #     packages    Debian packages: built, looked at by lintian; installed, used and removed on a Debian with nothing on it
 #     aarch64     unit tests up to sync, and the context matrix, built for aarch64 and run in an emulator (tools/aarch64.sh)
@@ -32,7 +33,8 @@
 # its end and went well. What this machine cannot run (no emulator, no root for a bare machine) is said in the last lines.
 # Environment: JOBS (parallel compilers, default: the CPUs), TEST_JOBS (tests at once, default: 6 for each CPU: most
 # wait), CTEST_ARGS (e.g. "-R sync"), WEFT_SKIP_UNCHANGED=n (mutations and guest: not what has passed before with the same
-# inputs, save one of n; 0: none of it, and bare neither).
+# inputs, save one of n; 0: none of it, and bare neither), WEFT_RUN_FAILED_AGAIN=1 (a test that fails runs once more, alone;
+# if it passes it is FLAKY, which the summary says and the exit status does not).
 set -uo pipefail
 cd "$(dirname "$0")" || exit
 
@@ -43,9 +45,9 @@ summary=()
 failed=0
 run_ctest=(ctest --test-dir)
 all=(release mutations guest clang asan tsan lint bare)
-extended=(asan_examples tsan_examples soak campaign packages aarch64)
+extended=(asan_examples tsan_examples soak peers campaign packages aarch64)
 
-note() {  # note <part> <ok|NOT RUN|FAILED> <text>
+note() {  # note <part> <ok|NOT RUN|FLAKY|FAILED> <text>
   summary+=("$(printf '%-13s %-7s %s' "$1" "$2" "$3")")
   [ "$2" != FAILED ] || failed=1
   [ "$2" = ok ] || echo "== $1 $2: $3" >>"$logs/not_ok.log"  # For .ci/run.
@@ -77,6 +79,13 @@ run_tests() {  # run_tests <part> <preset> <arguments of ctest>
   "${run_ctest[@]}" "build/$preset" --output-on-failure --no-tests=error --parallel "$test_jobs" "$@" ${CTEST_ARGS:-} |
     tee "$log"
   [ "${PIPESTATUS[0]}" -eq 0 ] || result=FAILED
+  if [ -n "${WEFT_RUN_FAILED_AGAIN:-}" ] && [ "$result" = FAILED ] && grep --quiet 'The following tests FAILED' "$log"; then
+    echo "== $part: what has failed runs again, one after the other"
+    if "${run_ctest[@]}" "build/$preset" --rerun-failed --no-tests=error --output-on-failure --parallel 1; then
+      result=ok
+      while read -r name; do note "$part" FLAKY "  $name"; done < <(sed -n '/The following tests FAILED/,$s/^\t *//p' "$log")
+    fi
+  fi
   note "$part" "$result" "$(grep 'tests passed' "$log" || echo 'ctest did not finish'), $((SECONDS - started)) s"
   while read -r name; do note "$part" "NOT RUN" "  $name"; done < <(sed -n 's/^\t *\(.*\) (Skipped)$/\1/p' "$log")
   [ "$result" = ok ] && return
@@ -139,13 +148,23 @@ run_bare() {
   fi
 }
 
+# Debian's other runtimes and servers, which no other part installs. tokio is not of target all.
+run_peers() {
+  tools/install_dependencies.sh compare && tools/install_dependencies.sh servers && build release || return
+  if cmake --build build/release --parallel "$jobs" --target weft_workload_tokio; then
+    run_tests peers release --label-regex '^peers$'
+  else
+    note peers FAILED "weft_workload_tokio does not build"
+  fi
+}
+
 run_part() {
   case "$1" in
     user) build user && run_tests user user ;;
-    release) build release && run_tests release release --label-exclude '^guest$' ;;
+    release) build release && run_tests release release --label-exclude '^(guest|peers)$' ;;
     mutations) run_mutations ;;
     guest) run_guest ;;
-    debug) build debug && run_tests debug debug --label-exclude '^guest$' ;;
+    debug) build debug && run_tests debug debug --label-exclude '^(guest|peers)$' ;;
     # -O0: what clang++ says of the code comes before it generates any.
     clang) build clang -DWEFT_BUILD_TESTS=OFF "-DCMAKE_CXX_FLAGS_RELEASE=-O0 -DNDEBUG" ;;
     # The labels: see the CMakeLists.txt of the tests that carry them.
@@ -154,7 +173,7 @@ run_part() {
       ;;
     asan_examples | tsan_examples)
       build "${1%_examples}" -DWEFT_BUILD_EXAMPLES=ON -DCMAKE_DISABLE_FIND_PACKAGE_gRPC=OFF &&
-        run_tests "$1" "${1%_examples}" --label-exclude "no_${1%_examples}" --label-regex '^(examples|rpc|interop)$'
+        run_tests "$1" "${1%_examples}" --label-exclude "^(no_${1%_examples}|peers)$" --label-regex '^(examples|rpc|interop)$'
       ;;
     lint)
       run_script format tools/format.sh --check
@@ -162,6 +181,7 @@ run_part() {
       run_script abi python3 -B tools/abi.py
       ;;
     bare) run_bare ;;
+    peers) run_peers ;;
     soak) run_script soak tools/soak.sh 1 ;;
     packages) run_script packages tools/packages.sh --test ;;
     aarch64) run_script aarch64 tools/aarch64.sh ;;

@@ -24,7 +24,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 # Workload: its operations at scale 1, or the figure that it prints itself.
-WORKLOADS = {"spawn": 1_000_000, "pingpong": 500_000, "mutex": 64 * 20_000, "chan": 2_000_000,
+WORKLOADS = {"spawn": 1_000_000, "pingpong": 500_000, "mutex": 64 * 20_000, "chan": 2_000_000, "requests": 200_000,
              "pairs_1": "one_group_cpu_ns", "pairs": "one_group_cpu_ns", "pairs_256": "one_group_cpu_ns"}
 SHAPES = "2x1,2x2,2x8,8x1,8x8,64x1"  # groups x workers in each
 MODES = {"on": (), "off": ("--fiber_work_stealing_ratio=0",)}

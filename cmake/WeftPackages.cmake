@@ -33,14 +33,16 @@ configure_file("${source}/changelog.in" "${folder}/changelog" @ONLY)
 weft_gzip("${folder}/changelog" "${folder}/changelog.gz")
 
 function(weft_package component name)
-  cmake_parse_arguments(PARSE_ARGV 2 arg "" "SECTION;SUMMARY;DESCRIPTION" "DEPENDS;SUGGESTS")
+  cmake_parse_arguments(PARSE_ARGV 2 arg "" "SECTION;SUMMARY;DESCRIPTION" "DEPENDS;RECOMMENDS;SUGGESTS")
   install(FILES "${source}/copyright" "${folder}/changelog.gz" DESTINATION "${doc_folder}/${name}" COMPONENT ${component})
   string(TOUPPER ${component} upper)
   list(JOIN arg_DEPENDS ", " depends)
+  list(JOIN arg_RECOMMENDS ", " recommends)
   list(JOIN arg_SUGGESTS ", " suggests)
   set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${name} PARENT_SCOPE)
   set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${arg_SECTION} PARENT_SCOPE)
   set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "${depends}" PARENT_SCOPE)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_RECOMMENDS "${recommends}" PARENT_SCOPE)
   set(CPACK_DEBIAN_${upper}_PACKAGE_SUGGESTS "${suggests}" PARENT_SCOPE)
   set(CPACK_DEBIAN_${upper}_DESCRIPTION "${arg_SUMMARY}\n${arg_DESCRIPTION}" PARENT_SCOPE)
 endfunction()
@@ -54,7 +56,8 @@ weft_package(
   weft_runtime ${runtime}
   SECTION libs
   SUMMARY "M:N work-stealing fiber scheduler for C++ - shared library"
-  DESCRIPTION "${what}This package has the library that programs are linked with.")
+  DESCRIPTION "${what}This package has the library that programs are linked with."
+  RECOMMENDS libdw1) # Loaded by the first dump, for stacks (observe/dump/stack_unwinder.h): shlibdeps does not see it.
 weft_package(
   weft_development libweft-dev
   SECTION libdevel

@@ -102,8 +102,8 @@ std::size_t GetCurrentSchedulingGroupIndex();
 
 // For FiberAttributes::scheduling_group: the groups of this name (--fiber_groups). The fiber starts in the caller's own
 // group if it has the name, else in one of them after the other. The result is no index, and good until the runtime
-// ends. Aborts if groups have names, but none has this. If none has a name it warns, and the fiber starts as if nothing
-// had been said.
+// ends. Aborts if groups have names, but none has this. If none has a name it warns, once for each runtime, and the
+// fiber starts as if nothing had been said.
 // Sample:
 //   bool started = StartFiberDetached({.scheduling_group = SchedulingGroupNamed("batch")}, [] { RebuildIndex(); });
 std::size_t SchedulingGroupNamed(std::string_view name);

@@ -26,11 +26,13 @@ constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kPlain = "text/plain; charset=utf-8";
 constexpr std::string_view kForeignHost = "this is shown to those who ask for an address, not for a name";
 
-// Of an error nobody is left to be told.
-void Send(Response& response, int status, std::string_view type, std::string_view body) {
+// Of an error nobody is left to be told. disposition: "inline", or how to keep it.
+void Send(Response& response, int status, std::string_view type, std::string_view body,
+          std::string_view disposition = "inline") {
   static_cast<void>(
       response.Send(status,
                     {{"content-type", type},
+                     {"content-disposition", disposition},
                      {"cache-control", "no-store"},
                      {"content-security-policy", "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'"},
                      {"referrer-policy", "no-referrer"},
@@ -90,6 +92,39 @@ bool ReadDumpOptions(std::string_view query, DumpOptions* options, std::string* 
   return true;
 }
 
+// The same.
+bool ReadRecordingQuery(std::string_view query, RecordingQuery* asked, std::string* why) {
+  constexpr std::chrono::milliseconds kLongest = std::chrono::hours(1);
+  while (!query.empty()) {
+    const auto [name, value] = TakeParameter(&query);
+    std::int64_t ms = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), ms);
+    const bool is_time = error == std::errc() && end == value.data() + value.size() && ms > 0 && ms <= kLongest.count();
+    if (name == "what") {
+      asked->what = value;
+    } else if (name == "format") {
+      asked->format = value;
+    } else if (name == "ms" && is_time) {
+      asked->last = std::chrono::milliseconds(ms);
+    } else {
+      *why = base::StrCat(name, "=", value, ": expected ms=1 to 3600000, what=... or format=...");
+      return false;
+    }
+  }
+  return true;
+}
+
+// make: Trace or Profile.
+void SendDownload(Request& request, Response& response,
+                  bool (*make)(const RecordingQuery&, AdminDownload*, std::string*)) {
+  RecordingQuery query;
+  std::string why;
+  if (!ReadRecordingQuery(request.query(), &query, &why)) return Refuse(response, 400, why);
+  AdminDownload download;
+  if (!FiberBlocking([&] { return make(query, &download, &why); })) return Refuse(response, 400, why);
+  Send(response, 200, download.type, download.text, base::StrCat("attachment; filename=\"", download.name, "\""));
+}
+
 }  // namespace
 
 AdminPages::AdminPages(Options options) : options_(std::move(options)) {
@@ -114,6 +149,10 @@ void AdminPages::AddTo(Routes* routes, std::string_view path) {
   Add(routes, "GET", base + "api/machine", &AdminPages::AnswerMachine);
   Add(routes, "GET", base + "api/flags", &AdminPages::AnswerFlags);
   Add(routes, "PUT", base + "api/flags", &AdminPages::ChangeFlag);
+  Add(routes, "GET", base + "api/recorder", &AdminPages::AnswerRecorder);
+  Add(routes, "PUT", base + "api/recorder", &AdminPages::ChangeRecorder);
+  Add(routes, "GET", base + "api/trace", &AdminPages::AnswerTrace);
+  Add(routes, "GET", base + "api/profile", &AdminPages::AnswerProfile);
   Add(routes, "GET", base + "metrics", &AdminPages::AnswerMetrics);
 }
 
@@ -145,16 +184,43 @@ void AdminPages::AnswerFlags(Request&, Response& response) {
   Send(response, 200, kJson, FlagsJson(options_.may_change));
 }
 
+bool AdminPages::ReadChange(Request& request, Response& response, std::string_view expected, std::string* body) const {
+  constexpr std::size_t kMost = 4096;
+  if (!options_.may_change) {
+    Refuse(response, 403, "these pages are for reading only");
+  } else if (request.headers().Find("x-weft-admin") != "1") {
+    Refuse(response, 403, "the field x-weft-admin: 1 is missing");
+  } else if (request.ReadAll(body, kMost)) {
+    Refuse(response, 400, base::StrCat("expected ", expected));
+  } else {
+    return true;
+  }
+  return false;
+}
+
 void AdminPages::ChangeFlag(Request& request, Response& response) {
-  if (!options_.may_change) return Refuse(response, 403, "these pages are for reading only");
-  if (request.headers().Find("x-weft-admin") != "1")
-    return Refuse(response, 403, "the field x-weft-admin: 1 is missing");
   std::string assignment;
   std::string why;
-  if (request.ReadAll(&assignment, 4096)) return Refuse(response, 400, "expected name=value");
+  if (!ReadChange(request, response, "name=value", &assignment)) return;
   if (!SetFlag(assignment, &why)) return Refuse(response, 400, why);
   AnswerFlags(request, response);
 }
+
+void AdminPages::AnswerRecorder(Request&, Response& response) {
+  Send(response, 200, kJson, RecorderJson(options_.may_change));
+}
+
+void AdminPages::ChangeRecorder(Request& request, Response& response) {
+  constexpr std::string_view kExpected = "off, sampled or full";
+  std::string level;
+  if (!ReadChange(request, response, kExpected, &level)) return;
+  if (!SetRecorder(level)) return Refuse(response, 400, base::StrCat(level, ": expected ", kExpected));
+  AnswerRecorder(request, response);
+}
+
+void AdminPages::AnswerTrace(Request& request, Response& response) { SendDownload(request, response, &Trace); }
+
+void AdminPages::AnswerProfile(Request& request, Response& response) { SendDownload(request, response, &Profile); }
 
 void AdminPages::AnswerMetrics(Request&, Response& response) {
   MetricsText text(MetricsFormat::kPrometheus);

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // AdminPages: pages for a browser that show what the process does: live plots, fibers and what they wait for, locks and
-// their owners, CPUs and threads, metrics, flags.
+// their owners, traces and profiles of the last moments, CPUs and threads, metrics, flags.
 // Sample:
 //     http::AdminPages pages({.title = "shop"});
 //     http::Routes routes;                          // of a server that only its operators reach; or, on a port of its
@@ -15,6 +15,11 @@
 //     GET /admin/api/machine         CPUs, and the threads of the process
 //     GET /admin/api/flags           flags of gflags, with their values
 //     PUT /admin/api/flags           {"name=value"} as the body sets one, if Options::may_change
+//     GET /admin/api/recorder        the level of the flight recorder (observe/flight_recorder.h)
+//     PUT /admin/api/recorder        off, sampled or full as the body sets it, if Options::may_change
+//     GET /admin/api/trace?ms=100    the last 100 ms, for https://ui.perfetto.dev; 1,000,000 events at most
+//     GET /admin/api/profile?what=   cpu, waits or locks of the last second (ms=1000), or contention since the process
+//                                    began, as folded stacks; format=pprof
 //     GET /admin/metrics             for Prometheus (observe/metrics.h)
 //
 // Who may see them: whoever can send a request to the server that has them. They show names of fibers, stacks and
@@ -24,7 +29,8 @@
 // origin cannot send.
 //
 // They read what the runtime counts and keeps anyway: while nobody looks, they cost nothing. A look at the overview
-// costs some 100 us a second for each browser, a list of fibers what DumpFibers() says.
+// costs some 100 us a second for each browser, a list of fibers what DumpFibers() says, a trace 4 us for each event.
+// Traces and profiles are made on a thread of their own.
 //
 // They are handlers, so their place is here, above observe/, which has what they show.
 //
@@ -48,8 +54,8 @@ class AdminPages {
   struct Options {
     // Stands at the top of each page. Empty: the program's name.
     std::string title{};
-    // Whether flags may be set. The code that reads a flag decides when a new value takes effect: the runtime reads
-    // most of its flags when it starts.
+    // Whether flags and the recorder's level may be set. The code that reads a flag decides when a new value takes
+    // effect: the runtime reads most of its flags when it starts.
     bool may_change = false;
     // Whether a request may have any Host.
     bool any_host = false;
@@ -74,7 +80,13 @@ class AdminPages {
   void AnswerMachine(Request& request, Response& response);
   void AnswerFlags(Request& request, Response& response);
   void ChangeFlag(Request& request, Response& response);
+  void AnswerRecorder(Request& request, Response& response);
+  void ChangeRecorder(Request& request, Response& response);
+  void AnswerTrace(Request& request, Response& response);
+  void AnswerProfile(Request& request, Response& response);
   void AnswerMetrics(Request& request, Response& response);
+  // False: it was refused. *body: at most 4096 bytes.
+  bool ReadChange(Request& request, Response& response, std::string_view expected, std::string* body) const;
 
   Options options_;
 };

@@ -30,9 +30,10 @@
 // logged, and the calls try again: nothing is lost.
 //
 // f runs in the calling fiber's execution context and with its errno (to read that after the call, include
-// weft/context/switch_safe_errno.h), but outside of fibers: FiberLocals are the thread's own, and fibers that it starts
-// go to any group. It may use all that a plain thread may (FiberMutex, FiberChannel ...), but not end its thread. It
-// may wait for other blocking calls only while the pool has more threads than calls that wait so.
+// weft/context/switch_safe_errno.h), but outside of fibers: FiberLocals are the thread's own. Fibers and timers that it
+// starts go to the groups of the caller's name. It may use all that a plain thread may (FiberMutex, FiberChannel ...),
+// but not end its thread. It may wait for other blocking calls only while the pool has more threads than calls that
+// wait so.
 //
 // Who may call: any fiber and any thread. Switches.
 // Memory ordering: what the caller did before is visible to f; what f did is visible to the caller afterwards.

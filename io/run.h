@@ -6,7 +6,8 @@
 //   int main(int argc, char** argv) {
 //     return weft::Run(argc, argv, [] {                          // SIGINT or SIGTERM cancels it
 //       io::TcpListener listener;
-//       if (listener.Listen(*io::SocketAddress::Parse("0.0.0.0:8080"))) return 1;
+//       const std::error_code error = listener.Listen(io::SocketAddress::AnyIpv4(8080));
+//       if (error) throw std::system_error(error, "port 8080");  // it is logged
 //       FiberScope clients;                                      // ends with the function
 //       io::TcpStream client;
 //       while (!listener.Accept(&client)) {

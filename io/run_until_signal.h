@@ -4,7 +4,8 @@
 // RunUntilSignal: what main() of a server waits for: SIGTERM (a supervisor ends it) or SIGINT (Ctrl-C).
 // Sample:
 //     io::TcpListener listener;
-//     if (listener.Listen(*io::SocketAddress::Parse("0.0.0.0:8080"))) return 1;
+//     const std::error_code error = listener.Listen(io::SocketAddress::AnyIpv4(8080));
+//     if (error) throw std::system_error(error, "port 8080");
 //     std::optional<io::TcpServer> server;
 //     const int signal = io::RunUntilSignal([&] {
 //       StartRuntime();

@@ -14,9 +14,9 @@
 //       0x55d0c8a1b2c3 weft::FiberChannel<Job>::Get() (channel.h:231)
 //       ...
 //
-// For each fiber: id, name, scheduling group; state; if it is parked, what it waits for, its address (of a descriptor
-// the number), for how long, who owns it (a mutex, the fiber that is joined), the deadline of the wait; whether it has
-// been cancelled; its stack. Fibers of the same state, reason and stack are shown together.
+// For each fiber: id, name, scheduling group, as "1" or "1 (batch)"; state; if it is parked, what it waits for, its
+// address (of a descriptor the number), for how long, who owns it (a mutex, the fiber that is joined), the deadline of
+// the wait; whether it has been cancelled; its stack. Fibers of the same state, reason and stack are shown together.
 //
 //   state    new: it has not run yet. ready: it waits for a worker. running: on a worker, or about to leave it. parked
 //   age      from a coarse clock: 0.1 s too long at most, if the machine gives the Watchdog its CPU
@@ -24,8 +24,9 @@
 //   stack    of a ready one that yields again and again it may be of two moments. One that runs is asked for it by a
 //            signal, SIGURG: where its thread has no CPU, blocks the signal or is deep in the kernel for 0.1 s, it is
 //            shown without
-//   cycles   in text, without a filter, at the end: fibers that wait for each other in a circle (wait_cycles.h), and
-//            workers that wait for a std::mutex which they have locked themselves, for a fiber that has suspended
+//   cycles   without a filter, at the end: fibers that wait for each other in a circle (wait_cycles.h), and workers
+//            that wait for a std::mutex which they have locked themselves, for a fiber that has suspended (JSON: as
+//            remarks)
 //   timers   without a filter, at the end: how many with callbacks are set, by the type of the callback
 //   missing  creators, CPU time: Weft does not keep them
 //

@@ -22,7 +22,8 @@ struct DumpOptions {
   //   state=STATE      new, ready, running or parked; several: state=new|ready
   //   reason=REASON    of parked ones: mutex, join, channel_get, sleep ...; several: reason=mutex|shared_mutex
   //   age=TIME         of parked ones, for at least so long: age=500ms, age=3s, age=5m, age=1h
-  //   group=NUMBER  id=NUMBER
+  //   group=NUMBER     or its name (--fiber_groups): group=batch
+  //   id=NUMBER
   std::string filter = {};
   bool stacks = true;
   // Stacks of fibers that run, too: SIGURG to their threads, which may interrupt their system calls (dump_fibers.h).

@@ -7,13 +7,16 @@
 
 #include <bit>
 #include <chrono>
+#include <new>
 #include <thread>
 
 #include "weft/scheduling_group/fiber/park.h"
+#include "weft/sync/wait/contention.h"
 #include "weft/sync/wait/wait_queue.h"
 
 namespace weft {
 
+using synchronization::ContentionSample;
 using synchronization::Interruptible;
 using synchronization::Waiter;
 using synchronization::WaitKind;
@@ -50,6 +53,24 @@ class Patience {
   bool over_ = false;
   std::chrono::steady_clock::time_point since_;
 };
+
+// Room for the sample of a wait that is one. Functions of their own: other waits pay for a look at `sampled` only.
+struct RoomForSample {
+  alignas(ContentionSample) unsigned char bytes[sizeof(ContentionSample)];
+};
+
+WEFT_NOINLINE WEFT_COLD void BeginSample(Waiter* waiter, RoomForSample* room) noexcept {
+  waiter->argument = ::new (static_cast<void*>(room->bytes)) ContentionSample;
+  waiter->sampled = true;
+}
+
+// mutex: nullptr: it did not wait.
+WEFT_NOINLINE WEFT_COLD void FinishSample(Waiter* waiter, RoomForSample* room, const FiberMutex* mutex) noexcept {
+  auto* const sample = std::launder(reinterpret_cast<ContentionSample*>(room->bytes));
+  if (mutex != nullptr) sample->Finish(mutex);
+  sample->~ContentionSample();
+  waiter->sampled = false;
+}
 
 }  // namespace
 
@@ -114,6 +135,7 @@ bool FiberMutex::SpinForIt(bool is_fiber, std::uint32_t tag) noexcept {
 // Until the mutex is ours (true) or the deadline has passed (false).
 bool FiberMutex::Contend(Waiter* waiter, bool woken, Deadline deadline) noexcept {
   Patience patience;
+  RoomForSample room;
   unsigned losses_beside_waker = 0;  // in a row
   for (;;) {
     if (TakeUnlocked(woken, waiter->tag)) return true;
@@ -126,11 +148,15 @@ bool FiberMutex::Contend(Waiter* waiter, bool woken, Deadline deadline) noexcept
       losses_beside_waker = worker != nullptr && worker == waiter->argument ? losses_beside_waker + 1 : 0;
       if (losses_beside_waker >= kLossesBesideWaker) hand_offs = kHandOffsInARow;
     }
-    if (!QueueUp(waiter, woken, hand_offs, deadline)) continue;
-    if (waiter->Await(deadline) != WaitResult::kNotified) {
-      LeaveQueue(waiter);
-      return false;
+    if (waiter->fiber() != nullptr && WEFT_UNLIKELY(ContentionSample::IsNext())) BeginSample(waiter, &room);
+    if (!QueueUp(waiter, woken, hand_offs, deadline)) {
+      if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, &room, nullptr);
+      continue;
     }
+    const WaitResult result = waiter->Await(deadline);
+    if (result != WaitResult::kNotified) LeaveQueue(waiter);
+    if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, &room, this);
+    if (result != WaitResult::kNotified) return false;
     if (waiter->granted) return true;
     woken = true;
   }
@@ -220,10 +246,12 @@ WEFT_NOINLINE void FiberMutex::UnlockSlow() noexcept {
         word |= kHandOff;
       }
     }
+    auto* const sample = waiter->sampled ? static_cast<ContentionSample*>(waiter->argument) : nullptr;
     waiter->argument = scheduling_group::CurrentWorker();  // For Contend().
     // release: as in unlock(). The wake carries it to a waiter that got it handed off.
     word_.store(word, std::memory_order_release);
     queue_lock_.unlock();
+    if (WEFT_UNLIKELY(sample != nullptr)) sample->End();
     waiter->Wake();
     return;
   }

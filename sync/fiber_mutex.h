@@ -139,6 +139,7 @@ class WEFT_CAPABILITY("FiberMutex") FiberMutex {
     if (WEFT_UNLIKELY(
             !word_.compare_exchange_strong(word, others, std::memory_order_release, std::memory_order_relaxed))) {
       UnlockSlow();
+      asm("");  // No tail call: the caller is to be seen on the stack (wait/contention.h).
     }
   }
 

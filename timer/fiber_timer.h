@@ -11,10 +11,11 @@
 // or a time point of any clock (base/deadline.h); a callback is `void()` or `void(std::uint64_t id)`.
 //
 // When. A timer never fires before `at`. A callback of SetFiberTimer runs in a new fiber of the setter's scheduling
-// group (of some group, if a plain thread sets it), and inherits the FiberExecutionContext of a fiber that set it. If
-// no fiber can be started (run queue full, no memory), the timer tries again after 1 ms, and after at most a second if
-// many wait. A callback of CreateFiberTimer runs on the timer thread: sooner, but it must be short and may not wait for
-// anything. A fiber that it starts is accepted even if the run queue is full.
+// group (of some group, if a plain thread sets it; where groups have names, one with the first name), and inherits the
+// FiberExecutionContext of a fiber that set it. If no fiber can be started (run queue full, no memory), the timer tries
+// again after 1 ms, and after at most a second if many wait. A callback of CreateFiberTimer runs on the timer thread:
+// sooner, but it must be short and may not wait for anything. A fiber that it starts is accepted even if the run queue
+// is full.
 //
 // Periodic timers fire at `at`, at + interval, ... (a duration of 0 or below: now, now + interval, ...). Runs of one
 // timer never overlap: it is armed again when the callback has returned, and skips the runs missed by then.

@@ -11,8 +11,8 @@
 #   --list         print what would run
 #
 # The mutants stand in tests/mutants/*.txt; tools/mutants.py describes the format.  A mutant is dead if the library no
-# longer compiles, its test fails, or its test does not end (ten times what it takes, and 20 s; at most a minute).  The
-# exit status is 0 if all that ran are dead, 1 if one survived or a list does not fit the code any more.
+# longer compiles, or if in one of three runs its test fails or does not end (ten times what it takes, and 20 s; at most
+# a minute).  The exit status is 0 if all that ran are dead, 1 if one survived or a list does not fit the code any more.
 # A copy of the tree is changed and built, in build/mutants; the work tree stays as it is.
 set -eu
 cd "$(dirname "$0")/.."

@@ -25,7 +25,8 @@ using scheduling_group::PlannedGroup;
 // Sizes in user units; a CPU's number of four digits fits its cell.
 constexpr double kCellWidth = 27;
 constexpr double kCellHeight = 24;
-constexpr double kBandHeight = 15;  // the name of a group above its cells
+constexpr double kBandHeight = 15;      // the name of a group above its cells
+constexpr double kBandLetterWidth = 6;  // about
 constexpr double kPad = 11;
 constexpr double kRowGap = 13;  // below a row of cores: arrows run there
 constexpr double kHeader = 22;  // the name of a box
@@ -344,10 +345,10 @@ void Drawing::DrawCores(const Box& box, Point at) {
       const bool first = !band_of_group_.contains(group);
       out_ << "<rect x=\"" << Number(x + 0.8) << "\" y=\"" << Number(y) << "\" width=\"" << Number(width - 1.6)
            << "\" height=\"" << Number(kBandHeight - 2) << "\" rx=\"3\" fill=\"" << Colour(group, 0.42) << "\"/>\n";
-      const bool wide = width > 2.5 * kCellWidth;
       const std::string& name = picture_.plan.groups[static_cast<std::size_t>(group)].name;
-      const std::string what = name.empty() ? "group " : name + " ";
-      Label({x + width / 2, y + 9.8}, base::StrCat(wide ? what : "", group), "class=\"band\"");
+      const std::string label = base::StrCat(name.empty() ? "group" : name, " ", group);
+      const bool wide = width > 2.5 * kCellWidth && static_cast<double>(label.size()) * kBandLetterWidth < width;
+      Label({x + width / 2, y + 9.8}, wide ? label : std::to_string(group), "class=\"band\"");
       if (first) band_of_group_[group] = {x, x + width, y, y + kBandHeight - 2, &box, at};
     }
     i = end;

@@ -23,7 +23,8 @@
 // Lock order: all are leaves, no two are held at once, but for a cancellation, which holds several in the order of
 // sync/cancel/cancel_node.h: a scope handle's (sync/cancel_scope.cc), those of tables of children
 // (sync/cancel/child_table.h), and last a primitive's queue lock or the queue of a loop group.
-// Leaves, by their files: sync/wait/wait_queue.h, fiber_mutex.h, fiber_shared_mutex.h; timer/queue/timer_shard.h;
+// Leaves, by their files: sync/wait/wait_queue.h, contention.cc (only tried), fiber_mutex.h, fiber_shared_mutex.h;
+// timer/queue/timer_shard.h;
 // scheduling_group/policy/policy_loop.h, group_stacks.h, run_queue.h, ready_waits.h (only tried), slice_limits.h,
 // node_arena.h, node_arena.cc, entity_pool.cc, worker_slot.h; context/stack/stack_pool.h, stack_registry.cc;
 // io/reactor/fd_slot_pool.cc, blocking_pool.h, tcp_server.h, circuit_breaker.cc; fiber/runtime/blocking_limits.cc.

@@ -4,8 +4,7 @@
 // The workloads as a table, for any runtime. A runtime is a class without objects that has
 //
 //   kName                                        in the printed lines
-//   kSpawnDivisor, kBlockDivisor, kLiveDivisor   shorten workloads that start, block, keep alive many; 1 unless it is
-//   slow
+//   kSpawnDivisor, kBlockDivisor, kLiveDivisor   shorten workloads that start, block, keep many; 1: it is not slow
 //   kHasChannel, kHasTimers, kStartsFromThreads, kHasYield, kLightWeight   what it can express
 //   Start(workers, groups), Stop()
 //   Spawn(f) -> bool                             a detached fiber; false: refused
@@ -14,6 +13,8 @@
 //   Mutex, ConditionVariable, Latch, Event       as in weft/sync; an Event has Wait, Set and Reset
 //   Channel                                      Put(int), Take() -> int; when kHasChannel
 //   TakeFromEither(Channel&, Channel&) -> int    if it has a select
+//   ConnectedSockets() -> pair                   if it has sockets: ends with Send(data, size), Finish(), and
+//                                                Receive(data, size), false at the end of what the other one sends
 //   Scope, StartTask(f), StartAsync(f)           as FiberScope, FiberTask and Async; if it has a Scope
 //   GroupCount(), SpawnIn(group, f)              if its workers are divided into groups
 //   TimerId, SetTimer(at, f), CancelTimer(id)    when kHasTimers
@@ -30,6 +31,7 @@
 #include "weft/bench/workload/mutex.h"
 #include "weft/bench/workload/pairs.h"
 #include "weft/bench/workload/pingpong.h"
+#include "weft/bench/workload/requests.h"
 #include "weft/bench/workload/select.h"
 #include "weft/bench/workload/skynet.h"
 #include "weft/bench/workload/sleepers.h"
@@ -81,6 +83,9 @@ RuntimeUnderTest Describe() {
     }
   }
   table.push_back({"chan", "chan", RunChannel<Runtime>, 5, 60});
+  if constexpr (requires { &Runtime::ConnectedSockets; }) {
+    table.push_back({"requests", "requests", RunRequests<Runtime>, 5, 60});
+  }
   if constexpr (requires { &Runtime::TakeFromEither; }) {
     table.push_back({"select", "select", RunSelect<Runtime>, 5, 60});
   }

@@ -6,6 +6,7 @@
 #define WEFT_BENCH_WORKLOAD_WEFT_RUNTIME_H_
 
 #include <gflags/gflags.h>
+#include <sys/socket.h>
 
 #include <chrono>
 #include <cstddef>
@@ -56,6 +57,26 @@ struct WeftRuntime {
     friend struct WeftRuntime;
     FiberChannel<int> channel_;
   };
+
+  class Socket {
+   public:
+    explicit Socket(int fd) : stream_(io::Descriptor(fd)) {}
+    void Send(const void* data, std::size_t size) { Require(stream_.WriteAll(data, size).ok(), "a socket sends"); }
+    bool Receive(void* data, std::size_t size) {
+      const io::IoResult got = stream_.ReadAll(data, size);
+      Require(got.ok() && (got.bytes == 0 || got.bytes == size), "a socket receives all that was sent");
+      return got.bytes == size;
+    }
+    void Finish() { Require(!stream_.ShutdownWrite(), "a socket can be shut down"); }
+
+   private:
+    io::TcpStream stream_;
+  };
+  static std::pair<Socket, Socket> ConnectedSockets() {
+    int fds[2];
+    Require(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0, "a pair of sockets can be made");
+    return {Socket(fds[0]), Socket(fds[1])};
+  }
 
   static int TakeFromEither(Channel& a, Channel& b) {
     int item = 0;

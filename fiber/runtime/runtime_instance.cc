@@ -135,6 +135,7 @@ bool RuntimeInstance::StartTimers(std::string* error) {
   for (const auto& group : groups_) {
     TimerWorker::Options options;
     options.group = group.get();
+    options.for_all_threads = group->name() == groups_.front()->name();
     if ((options.driver = timer::TimerDriver::Current()) != nullptr) options.clock = &base::the_fiber_time;
     options.trim = [group = group.get()] { return group->TrimIdleMemory(); };
     timers_.push_back(std::make_unique<TimerWorker>(std::move(options)));
@@ -239,8 +240,12 @@ std::size_t RuntimeInstance::GroupsNamed(std::string_view name) const {
     if (g == 0 || groups[g].name != groups[g - 1].name) names += (g == 0 ? "" : ", ") + groups[g].name;
   }
   WEFT_CHECK(none_has, "SchedulingGroupNamed: there is no scheduling group named '", name, "', only ", names);
-  WEFT_LOG_EVERY_SECOND(WARNING, "SchedulingGroupNamed: no scheduling group has a name (--fiber_groups), so '", name,
-                        "' is not kept apart from other work");
+  // relaxed: it says nothing about other data. Once: a program may ask for each request.
+  if (!has_warned_of_no_names_.load(std::memory_order_relaxed) &&
+      !has_warned_of_no_names_.exchange(true, std::memory_order_relaxed)) {
+    WEFT_LOG(WARNING, "SchedulingGroupNamed: no scheduling group has a name (--fiber_groups), so '", name,
+             "' is not kept apart from other work");
+  }
   return kNearestSchedulingGroup;
 }
 

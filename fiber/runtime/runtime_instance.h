@@ -146,6 +146,7 @@ class RuntimeInstance {
   std::size_t largest_group_ = 0;
   std::size_t worker_count_ = 0;
   Deadline drain_deadline_;
+  mutable std::atomic<bool> has_warned_of_no_names_{false};
   std::vector<std::unique_ptr<scheduling_group::SchedulingGroup>> groups_;
   std::vector<scheduling_group::SchedulingGroup*> group_pointers_;  // the same
   std::vector<std::unique_ptr<timer::TimerWorker>> timers_;

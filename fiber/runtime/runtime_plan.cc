@@ -38,9 +38,12 @@ scheduling_group::PlanWishes Wishes(const RuntimeOptions& options) {
 std::optional<scheduling_group::GroupPlan> PlanFor(const numa::Topology& machine, const RuntimeOptions& options,
                                                    std::string* error) {
   if (options.groups.empty()) return scheduling_group::PlanGroups(machine, Wishes(options), error);
-  const auto named = scheduling_group::ParseNamedGroups(options.groups, error);
-  if (!named.has_value()) return std::nullopt;
-  return scheduling_group::PlanNamedGroups(machine, *named, Wishes(options), error);
+  std::optional<scheduling_group::GroupPlan> plan;
+  if (const auto named = scheduling_group::ParseNamedGroups(options.groups, error)) {
+    plan = scheduling_group::PlanNamedGroups(machine, *named, Wishes(options), error);
+  }
+  if (!plan.has_value()) *error = base::StrCat("--fiber_groups=", options.groups, ": ", *error);
+  return plan;
 }
 
 // A plan for another machine (--fiber_topology) can be tried out anywhere. These are its CPUs that this machine has,

@@ -2,15 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What the admin pages show, as JSON: OverviewJson(), what the scheduler and the process count; MachineJson(), CPUs and
-// threads, as /sys and /proc have them; FlagsJson(), the flags of gflags, and SetFlag().
+// threads, as /sys and /proc have them; FlagsJson(), the flags of gflags, and SetFlag(); RecorderJson(), the recorder's
+// level, and SetRecorder(). And what they give to be kept: Trace(), Profile().
 //
 // Times are in nanoseconds, of the monotonic clock. Counts begin with the process: a browser makes rates of two
 // answers.
 //
-// Any fiber and thread. MachineJson() reads files, some 50 us for each CPU and thread.
+// Any fiber and thread. MachineJson() reads files, some 50 us for each CPU and thread. Trace() and Profile() take
+// 4 us for each event: not on a worker.
 #ifndef WEFT_HTTP_ADMIN_VIEWS_H_
 #define WEFT_HTTP_ADMIN_VIEWS_H_
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -21,6 +25,27 @@ std::string MachineJson();
 std::string FlagsJson(bool may_change);
 // "name=value". False: *why is a line that says why.
 [[nodiscard]] bool SetFlag(std::string_view assignment, std::string* why);
+std::string RecorderJson(bool may_change);
+// "off", "sampled" or "full". False: it is none of these.
+[[nodiscard]] bool SetRecorder(std::string_view level);
+
+// A file to be kept.
+struct AdminDownload {
+  std::string name;  // of the file
+  std::string_view type;
+  std::string text;
+};
+
+// What is asked for, as the query says: ms=100, what=cpu, format=pprof.
+struct RecordingQuery {
+  std::chrono::milliseconds last{0};  // 0: not said
+  std::string what;
+  std::string format;
+};
+
+// False: *why is a line that says why.
+[[nodiscard]] bool Trace(const RecordingQuery& query, AdminDownload* trace, std::string* why);
+[[nodiscard]] bool Profile(const RecordingQuery& query, AdminDownload* profile, std::string* why);
 
 }  // namespace weft::http
 

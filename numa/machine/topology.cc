@@ -324,7 +324,12 @@ std::optional<Topology> Topology::Restrict(const std::vector<int>& cpu_os_ids, s
   std::set<int> wanted;
   for (int os_id : cpu_os_ids) {
     if (FindCpu(os_id) == nullptr) {
-      if (error != nullptr) *error = base::StrCat("CPU ", os_id, " is not there, or not ours to use");
+      if (error != nullptr) {
+        std::vector<int> ours;
+        for (const Cpu& cpu : cpus) ours.push_back(cpu.os_id);
+        std::sort(ours.begin(), ours.end());
+        *error = base::StrCat("CPU ", os_id, " is not there, or not ours to use: ours are ", FormatCpuList(ours));
+      }
       return std::nullopt;
     }
     wanted.insert(os_id);

@@ -129,7 +129,8 @@ std::string FiberFilter::Add(std::string_view key, std::string_view value) {
     if (!age_) why = "an age is a number and ms, s, m or h";
   } else if (key == "group") {
     group_ = ParseNumber<int>(value);
-    if (!group_) why = "a group is a number";
+    if (!group_) group_name_ = value;
+    if (!group_ && value.front() >= '0' && value.front() <= '9') why = "a group is a number, or a name";
   } else if (key == "id") {
     id_ = ParseNumber<std::uint64_t>(value);
     if (!id_) why = "an id is a number";
@@ -145,6 +146,7 @@ bool FiberFilter::Accepts(const FiberRecord& fiber) const {
   if (!reasons_.empty() && !(fiber.is_parked && HasOrIsEmpty(reasons_, fiber.reason.kind()))) return false;
   if (age_ && !(fiber.is_parked && fiber.waits_for >= *age_)) return false;
   if (group_ && fiber.group != group_) return false;
+  if (group_name_ && fiber.group_name != *group_name_) return false;
   return !id_ || fiber.id == *id_;
 }
 

@@ -35,6 +35,7 @@ class FiberFilter {
   std::vector<scheduling_group::WaitKind> reasons_;
   std::optional<std::chrono::milliseconds> age_;  // at least
   std::optional<int> group_;
+  std::optional<std::string> group_name_;
   std::optional<std::uint64_t> id_;
 };
 

@@ -58,8 +58,12 @@ FiberReader::FiberReader(MemoryReader* memory, StackTable* stacks, RunningStacks
       running_(running),
       chunk_(new EntityCopy[scheduling_group::kEntitiesPerChunk]) {
   const scheduling_group::ReadSection section;
-  for (const SchedulingGroup* group : scheduling_group::AllGroups()) groups_.emplace(group, group->id());
-  for (const SchedulingGroup* group : scheduling_group::LoopGroups::All()) groups_.emplace(group, group->id());
+  for (const SchedulingGroup* group : scheduling_group::AllGroups()) {
+    groups_.emplace(group, Group{group->id(), group->name()});
+  }
+  for (const SchedulingGroup* group : scheduling_group::LoopGroups::All()) {
+    groups_.emplace(group, Group{group->id(), std::string()});
+  }
 }
 
 bool FiberReader::CopyChunk(std::size_t chunk) {
@@ -85,15 +89,17 @@ std::optional<FiberRecord> FiberReader::ReadFiber(std::size_t index) {
   return record;
 }
 
-std::optional<int> FiberReader::GroupOf(const FiberEntity& fiber) const {
+void FiberReader::FindGroup(const FiberEntity& fiber, FiberRecord* record) const {
   const auto found = groups_.find(fiber.group());
-  return found != groups_.end() ? std::optional<int>(found->second) : std::nullopt;
+  const bool is_there = found != groups_.end();
+  record->group = is_there ? std::optional<int>(found->second.id) : std::nullopt;
+  record->group_name = is_there ? found->second.name : std::string();
 }
 
 bool FiberReader::Describe(const EntityCopy& copy, EntityCopy* again, FiberRecord* record) {
   record->id = copy->id();
   record->phase = copy->state().Load();
-  record->group = GroupOf(*copy);
+  FindGroup(*copy, record);
   record->in_scope = copy->cancel_word.scoped();
   record->cancelled = copy->cancel_word.pending();
   record->stack_top = AddressOf(copy->stack_top());

@@ -70,6 +70,7 @@ struct FiberRecord {
   std::uint64_t entity = 0;
   std::string name;
   std::optional<int> group;  // nothing: it has ended, with the fiber in it
+  std::string group_name;    // --fiber_groups; may be empty
   scheduling_group::FiberPhase phase = scheduling_group::FiberPhase::kDead;
   bool is_parked = false;                         // and these two hold
   scheduling_group::WaitReason reason;            // kNone: it does not say
@@ -137,12 +138,16 @@ class FiberReader {
   bool CopyStack(const FiberRecord& record, std::vector<std::uint64_t>* words, std::array<EntityCopy, 2>* after);
   bool LookTwice(const FiberRecord& record, std::array<EntityCopy, 2>* after);
   void ReadWait(const EntityCopy& copy, FiberRecord* record);
-  std::optional<int> GroupOf(const FiberEntity& fiber) const;
+  void FindGroup(const FiberEntity& fiber, FiberRecord* record) const;
 
   MemoryReader& memory_;
   StackTable* const stacks_;
   RunningStacks* const running_;
-  std::unordered_map<const scheduling_group::SchedulingGroup*, int> groups_;
+  struct Group {
+    int id;
+    std::string name;
+  };
+  std::unordered_map<const scheduling_group::SchedulingGroup*, Group> groups_;
   std::unique_ptr<EntityCopy[]> chunk_;
   std::uint64_t chunk_address_ = 0;
   bool has_missed_ = false;

@@ -92,6 +92,13 @@ void WriteQuoted(std::ostream& out, std::string_view text) {
   out << '"';
 }
 
+// As in messages: "1", or with a name "1 (batch)".
+std::string LabelOfGroup(const FiberRecord& fiber) {
+  if (!fiber.group) return "?";
+  const std::string number = std::to_string(*fiber.group);
+  return fiber.group_name.empty() ? number : number + " (" + fiber.group_name + ")";
+}
+
 std::string Describe(const FiberRecord& fiber) { return scheduling_group::DescribeFiber(fiber.name, fiber.id); }
 
 }  // namespace
@@ -209,7 +216,7 @@ void FiberReport::WriteTextGroup(std::ostream& out, const Group& group) {
   out << "\n" << (single ? Describe(first) : std::to_string(group.fibers.size()) + " fibers") << ", " << StateOf(first);
   if (first.is_parked) WriteTextWait(out, group);
   std::set<std::string> groups;
-  for (const FiberRecord* fiber : group.fibers) groups.insert(fiber->group ? std::to_string(*fiber->group) : "?");
+  for (const FiberRecord* fiber : group.fibers) groups.insert(LabelOfGroup(*fiber));
   out << ", in group";
   for (const std::string& number : groups) out << " " << number;
   const auto cancelled = std::count_if(group.fibers.begin(), group.fibers.end(),
@@ -321,6 +328,7 @@ void FiberReport::WriteJson(std::ostream& out) {
   }
   out << "]";
   if (timers_.count != 0) WriteJsonTimers(out);
+  if (cycles_) WriteJsonCycles(out);
   out << "}\n";
 }
 
@@ -340,10 +348,29 @@ void FiberReport::WriteJsonTimers(std::ostream& out) const {
   out << "]";
 }
 
+void FiberReport::WriteJsonCycles(std::ostream& out) const {
+  out << ",\n\"cycles\": [";
+  const char* separator = "\n";
+  for (const WaitCycle& cycle : *cycles_) {
+    out << std::exchange(separator, ",\n") << "{\"may_end\": " << (cycle.may_end ? "true" : "false")
+        << ", \"fibers\": [";
+    const char* between = "\n  ";
+    for (const WaitCycle::Member& member : cycle.members) {
+      out << std::exchange(between, ",\n  ") << "{\"id\": " << member.id << ", \"name\": ";
+      WriteQuoted(out, member.name);
+      out << ", \"reason\": \"" << member.reason << "\", \"object\": \"" << Hex(member.object)
+          << "\", \"waits_for_ms\": " << member.waits_for.count() << "}";
+    }
+    out << "]}";
+  }
+  out << "]";
+}
+
 void FiberReport::WriteJsonFiber(std::ostream& out, const FiberRecord& fiber) {
   out << "{\"id\": " << fiber.id << ", \"name\": ";
   WriteQuoted(out, fiber.name);
   if (fiber.group) out << ", \"group\": " << *fiber.group;
+  if (!fiber.group_name.empty()) out << ", \"group_name\": \"" << fiber.group_name << '"';
   if (fiber.is_parked) {
     if (fiber.reason.of_descriptor()) {
       out << ", \"descriptor\": " << fiber.reason.object();

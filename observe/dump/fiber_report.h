@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "weft/observe/dump/fiber_reader.h"
 #include "weft/observe/dump/stack_table.h"
 #include "weft/observe/dump_options.h"
+#include "weft/observe/wait_cycles.h"
 #include "weft/timer/callback/timer_census.h"
 
 namespace weft::observe {
@@ -31,6 +33,8 @@ class FiberReport {
   void Remark(std::string line);
   // Shown if there are any.
   void Add(timer::TimerCensus timers) { timers_ = std::move(timers); }
+  // Of JSON: it says so, too, if there are none.
+  void Add(std::vector<WaitCycle> cycles) { cycles_ = std::move(cycles); }
   // When all are there.
   void Write(std::ostream& out);
 
@@ -56,6 +60,7 @@ class FiberReport {
   void WriteJsonFiber(std::ostream& out, const FiberRecord& fiber);
   void WriteJsonStack(std::ostream& out, std::size_t number);
   void WriteJsonTimers(std::ostream& out) const;
+  void WriteJsonCycles(std::ostream& out) const;
 
   const DumpOptions& options_;
   const FiberFilter& filter_;
@@ -67,6 +72,7 @@ class FiberReport {
   std::map<std::uint64_t, FrameName> names_;
   std::vector<std::string> remarks_;
   timer::TimerCensus timers_;
+  std::optional<std::vector<WaitCycle>> cycles_;
 };
 
 }  // namespace weft::observe

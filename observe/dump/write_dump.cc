@@ -32,6 +32,11 @@ void WriteDeadlocks(std::ostream& out, MemoryReader* memory) {
   }
 }
 
+void AddDeadlocks(FiberReport* report, MemoryReader* memory) {
+  report->Add(FindWaitCycles(/*stacks=*/false));
+  for (const StdMutexWait& wait : FindStdMutexWaits(memory)) report->Remark(Describe(wait, memory, /*stacks=*/false));
+}
+
 bool Write(std::ostream& out, const DumpOptions& options, TimePoint look_until) {
   std::string error;
   const std::optional<FiberFilter> filter = FiberFilter::Parse(options.filter, &error);
@@ -59,9 +64,11 @@ bool Write(std::ostream& out, const DumpOptions& options, TimePoint look_until) 
   }
   // Of a process that dies its locks may be held.
   const bool all = options.filter.empty() && look_until == FiberReader::kAlways;
+  const bool is_text = options.format == DumpOptions::Format::kText;
   if (all) report.Add(timer::TakeTimerCensus());
+  if (all && !is_text) AddDeadlocks(&report, &memory);
   report.Write(out);
-  if (options.format == DumpOptions::Format::kText && all) WriteDeadlocks(out, &memory);
+  if (all && is_text) WriteDeadlocks(out, &memory);
   return true;
 }
 

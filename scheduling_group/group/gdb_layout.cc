@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <string>
+#include <type_traits>
 
 #include "weft/scheduling_group/fiber/fiber_state.h"
 #include "weft/scheduling_group/fiber/node_arena.h"
@@ -42,19 +44,22 @@ struct GdbOffsets {
   static constexpr std::size_t kGroupId = offsetof(SchedulingGroup, id_);
   static constexpr std::size_t kGroupWorkers = offsetof(SchedulingGroup, options_) + offsetof(GroupOptions, workers);
   static constexpr std::size_t kGroupNode = offsetof(SchedulingGroup, options_) + offsetof(GroupOptions, node);
+  static constexpr std::size_t kGroupName = offsetof(SchedulingGroup, options_) + offsetof(GroupOptions, name);
 
   // How the script reads them. Another size or number: another kVersion (GDB1).
   static_assert(sizeof(FiberEntity::id_) == 8 && sizeof(FiberEntity::state_) == 4 && sizeof(FiberEntity::name_) == 8 &&
                 sizeof(FiberEntity::group_) == 8 && sizeof(FiberEntity::stack_top_) == 8);
   static_assert(sizeof(SchedulingGroup::id_) == 4 && sizeof(GroupOptions::workers) == 4 &&
                 sizeof(GroupOptions::node) == 4 && sizeof(group_count) == 8);
+  // libstdc++'s: the address, the number of characters, and room for short ones.
+  static_assert(sizeof(std::string) == 32 && std::is_same_v<decltype(GroupOptions::name), std::string>);
 };
 #pragma GCC diagnostic pop
 
 static_assert(static_cast<int>(FiberPhase::kDead) == 0 && static_cast<int>(FiberPhase::kRunning) == 1 &&
               static_cast<int>(FiberPhase::kParking) == 2 && static_cast<int>(FiberPhase::kNotified) == 3 &&
               static_cast<int>(FiberPhase::kParked) == 4 && static_cast<int>(FiberPhase::kReady) == 5);
-static_assert(GdbLayout::kVersion == 2 && sizeof(GdbLayout) == 216 + sizeof(context::SavedRegisters),
+static_assert(GdbLayout::kVersion == 3 && sizeof(GdbLayout) == 224 + sizeof(context::SavedRegisters),
               "weft_gdb.py has the same fields (GDB1)");
 
 extern "C" constinit const GdbLayout weft_gdb_layout = {.magic = "weft gdb layout",
@@ -78,6 +83,7 @@ extern "C" constinit const GdbLayout weft_gdb_layout = {.magic = "weft gdb layou
                                                         .group_id = GdbOffsets::kGroupId,
                                                         .group_workers = GdbOffsets::kGroupWorkers,
                                                         .group_node = GdbOffsets::kGroupNode,
+                                                        .group_name = GdbOffsets::kGroupName,
                                                         .wait_kinds = kWaitKindNames,
                                                         .wait_kind_count = std::size(kWaitKindNames),
                                                         .mutex_owner = kOwnerInMutex,

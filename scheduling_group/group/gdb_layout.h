@@ -31,7 +31,7 @@ namespace weft::scheduling_group {
 
 // The script has the fields in the same order: `Record` in weft_gdb.py. No padding.
 struct GdbLayout {
-  static constexpr std::uint32_t kVersion = 2;
+  static constexpr std::uint32_t kVersion = 3;
 
   char magic[16];
   std::uint32_t version;
@@ -60,6 +60,8 @@ struct GdbLayout {
   std::uint64_t group_id;
   std::uint64_t group_workers;
   std::uint64_t group_node;  // -1: any
+  // Where in a group: the address of its name's characters, and behind it their number (8 bytes each).
+  std::uint64_t group_name;
 
   // The names of a WaitReason's kinds, and where in a mutex and in a shared mutex its owner's address is.
   const char* const* wait_kinds;

@@ -55,11 +55,6 @@ WEFT_TLS_ACCESSOR std::size_t NextOrdinal(std::size_t first) noexcept {
 
 constinit thread_local const SchedulingGroup* served_group = nullptr;
 
-WEFT_TLS_ACCESSOR const SchedulingGroup* ServedGroup() noexcept {
-  base::OpaqueBarrier();
-  return served_group;
-}
-
 // Of a thread. The kernel is asked at each kAskNodeEvery-th call only: the answer takes part of the time of a start. A
 // thread that has changed its node starts at most so many fibers on its former one.
 constexpr unsigned kAskNodeEvery = 16;
@@ -134,6 +129,11 @@ SchedulingGroup* NextGroup() noexcept {
 WEFT_TLS_ACCESSOR void ServeGroup(const SchedulingGroup* group) noexcept {
   base::OpaqueBarrier();
   served_group = group;
+}
+
+WEFT_TLS_ACCESSOR const SchedulingGroup* ServedGroup() noexcept {
+  base::OpaqueBarrier();
+  return served_group;
 }
 
 SchedulingGroup* NextPeerOf(const SchedulingGroup* group) noexcept { return InTurn(PeersOf(group)); }

@@ -42,6 +42,8 @@ SchedulingGroup* NextGroup() noexcept;
 // The calling thread, which is no worker, works for this group: what it starts goes to the group's name. nullptr: for
 // none. Groups are never freed.
 void ServeGroup(const SchedulingGroup* group) noexcept;
+// That group; nullptr: none. It may have ended.
+const SchedulingGroup* ServedGroup() noexcept;
 
 // All of them, by index; empty when no runtime runs.
 std::span<SchedulingGroup* const> AllGroups() noexcept;

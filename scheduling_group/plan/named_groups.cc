@@ -87,6 +87,9 @@ std::string ParseItem(std::string_view item, NamedGroup* group) {
   if (!IsName(parts[0])) {
     return StrCat("'", parts[0], "' is no name: it begins with a letter; letters, digits, _ and - follow");
   }
+  if (parts[0].size() > kMaxNameLength) {
+    return StrCat("a name of ", parts[0].size(), " characters, and it may have ", kMaxNameLength);
+  }
   group->name = parts[0];
   if (parts.size() == 1) return StrCat(group->name, " has no number of workers, as in ", group->name, ":4");
   if (std::string wrong = ParseWorkers(parts[1], group); !wrong.empty()) return wrong;
@@ -282,8 +285,14 @@ class Planner {
 std::optional<std::vector<NamedGroup>> ParseNamedGroups(std::string_view text, std::string* error) {
   std::vector<NamedGroup> named;
   for (const std::string& item : SplitItems(text)) {
-    *error = ParseItem(item, &named.emplace_back());
-    if (!error->empty()) return std::nullopt;
+    NamedGroup group;
+    *error = ParseItem(item, &group);
+    if (!error->empty()) {
+      const bool of_a_list = !named.empty() && !named.back().shares.empty() && IsName(item);  // "a:1:shares=b,c"
+      if (of_a_list) error->append("; each name to share with has a shares= of its own");
+      return std::nullopt;
+    }
+    named.push_back(std::move(group));
   }
   *error = CheckTogether(named);
   if (!error->empty()) return std::nullopt;

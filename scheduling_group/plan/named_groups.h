@@ -30,6 +30,7 @@
 #ifndef WEFT_SCHEDULING_GROUP_PLAN_NAMED_GROUPS_H_
 #define WEFT_SCHEDULING_GROUP_PLAN_NAMED_GROUPS_H_
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,6 +52,8 @@ struct NamedGroup {
 
 // Of one name.
 inline constexpr unsigned kMaxNamedWorkers = 4096;
+// Messages, dumps and metrics repeat it; a thread's name has its first letters.
+inline constexpr std::size_t kMaxNameLength = 64;
 
 // At least one. nullopt: *error says what is wrong with the text.
 std::optional<std::vector<NamedGroup>> ParseNamedGroups(std::string_view text, std::string* error);

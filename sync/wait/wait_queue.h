@@ -120,6 +120,7 @@ class Waiter : public WaitNode {
   std::uint32_t tag = 0;
   std::uint16_t count = 0;
   bool granted = false;
+  bool sampled = false;  // `argument` is its ContentionSample (contention.h)
 
  private:
   friend void WakeAll(WaitList* claimed) noexcept;

@@ -66,7 +66,8 @@ class BadFlags(unittest.TestCase):
     def test_named_groups_that_do_not_fit_are_one_line(self):
         line = self.refused("--fiber_topology=core:4 pu:1", "--fiber_groups=latency:6,batch:2")
         self.assertTrue(
-            line.startswith("StartRuntime: the scheduling groups cannot be planned: 8 workers for 4 CPUs: "), line)
+            line.startswith("StartRuntime: the scheduling groups cannot be planned: "
+                            "--fiber_groups=latency:6,batch:2: 8 workers for 4 CPUs: "), line)
         self.assertIn("batch is there twice", self.refused("--fiber_groups=batch:1,batch:2"))
 
     def test_a_typo_in_a_flag_file_is_one_line_with_its_number(self):

@@ -27,6 +27,7 @@
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_mutex.h"
 #include "weft/timer/fiber_timer.h"
+#include "weft/timer/queue/timer_shard.h"
 
 #include "fiber/runtime_fixture.h"
 #include "testing/patience.h"
@@ -55,7 +56,7 @@ void RunIn(std::string_view name, const std::function<void()>& f) {
 class ComputingFiber {
  public:
   explicit ComputingFiber(std::string_view name)
-      : fiber_({.scheduling_group = SchedulingGroupNamed(name)}, [this] {
+      : fiber_({.scheduling_group = SchedulingGroupNamed(name), .scheduling_group_local = true}, [this] {
           runs_ = true;
           while (!enough_.load(std::memory_order_relaxed)) continue;
         }) {
@@ -178,6 +179,14 @@ TEST(NamedGroupsAtWork, FibersWaitForTheirOwnWorkers) {
   EXPECT_EQ(elsewhere, 0);
 }
 
+TEST(NamedGroupsAtWork, NamesThatShareTakeFibersOfEachOther) {
+  const RuntimeOf runtime(NamedGroupsOf("first:1,second:1:shares=first"));
+  for (const char* computes : {"first", "second"}) {
+    const ComputingFiber computing(computes);
+    EXPECT_NE(NameAfterStart({.scheduling_group = SchedulingGroupNamed(computes)}), computes);
+  }
+}
+
 TEST(NamedGroupsAtWork, AGroupThatComputesDelaysNoTimerOfAnother) {
   const RuntimeOf runtime(NamedGroupsOf("first:1,second:1"));
   for (const char* computes : {"first", "second"}) {
@@ -197,6 +206,23 @@ TEST(NamedGroupsAtWork, AGroupThatComputesDelaysNoTimerOfAnother) {
       FiberEvent never;
       EXPECT_FALSE(never.Wait(1ms));
     });
+  }
+}
+
+// Threads take different sets of timers, the more there are.
+TEST(NamedGroupsAtWork, ATimerOfAPlainThreadIsOfTheFirstName) {
+  const RuntimeOf runtime(NamedGroupsOf("first:1,second:1"));
+  for (unsigned i = 0; i < 4 * timer::ShardSet::kOutsideShards; ++i) {
+    std::thread([] {
+      std::string name;
+      FiberEvent fired;
+      SetFiberDetachedTimer(std::chrono::steady_clock::now(), [&] {
+        name = NameOfMyGroup();
+        fired.Set();
+      });
+      fired.Wait();
+      EXPECT_EQ(name, "first");
+    }).join();
   }
 }
 
@@ -261,16 +287,18 @@ TEST(NamedGroupsAtWork, WithoutNamesANameIsAWishThatIsLogged) {
     const std::scoped_lock lock(mutex);
     log.append(text).append("\n");
   });
-  {
+  for (int i = 0; i < 2; ++i) {
     const RuntimeOf runtime(fiber::Shape{2, 1});
     EXPECT_EQ(SchedulingGroupNamed("batch"), kNearestSchedulingGroup);
     EXPECT_EQ(NameAfterStart({.scheduling_group = SchedulingGroupNamed("batch")}), "");
     EXPECT_EQ(GetSchedulingGroupName(0), "");
   }
   base::SetLogSink(nullptr);
-  EXPECT_NE(log.find("SchedulingGroupNamed: no scheduling group has a name (--fiber_groups), so 'batch'"),
-            std::string::npos)
-      << log;
+  const std::string line = "SchedulingGroupNamed: no scheduling group has a name (--fiber_groups), so 'batch'";
+  const std::size_t first = log.find(line);
+  const std::size_t second = log.find(line, first + 1);  // Of the second runtime.
+  ASSERT_NE(second, std::string::npos) << log;
+  EXPECT_EQ(log.find(line, second + 1), std::string::npos) << log;
 }
 
 TEST(NamedGroupsAtWork, EachRuntimeHasItsOwnNames) {
@@ -289,8 +317,9 @@ TEST(NamedGroupsAtWork, AStartThatTheMachineRefusesChangesNothing) {
   std::string error;
   EXPECT_FALSE(TryStartRuntime(options, &error));
   EXPECT_EQ(error,
-            "the scheduling groups cannot be planned: 10 workers for 8 CPUs: ask for fewer, or say where each group "
-            "runs, as in latency:6@0: its CPUs may be fewer, and several groups may have the same");
+            "the scheduling groups cannot be planned: --fiber_groups=latency:6,batch:4: 10 workers for 8 CPUs: ask for "
+            "fewer, or say where each group runs, as in latency:6@0: its CPUs may be fewer, and several groups may "
+            "have the same");
   EXPECT_FALSE(IsRuntimeRunning());
   options.groups = "latency:1,latency:1";
   EXPECT_FALSE(TryStartRuntime(options, &error));

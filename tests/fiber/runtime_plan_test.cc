@@ -63,10 +63,11 @@ TEST(RuntimePlan, NamedGroupsFollowTheOtherOptionsToo) {
   std::string error;
   options.groups = "latency:5,batch:2@8,9";
   EXPECT_FALSE(PlanRuntime(options, &error).has_value());
-  EXPECT_TRUE(error.starts_with("5 workers for 4 CPUs that no group has been given: ")) << error;
+  EXPECT_TRUE(error.starts_with("--fiber_groups=latency:5,batch:2@8,9: 5 workers for 4 CPUs that no group has "))
+      << error;
   options.groups = "latency:1@6";
   EXPECT_FALSE(PlanRuntime(options, &error).has_value());
-  EXPECT_EQ(error, "latency: CPU 6 is not there, or not ours to use");
+  EXPECT_EQ(error, "--fiber_groups=latency:1@6: latency: CPU 6 is not there, or not ours to use: ours are 2-5,8,9");
 }
 
 TEST(RuntimePlan, FewWorkersOfAnotherMachineAreNotNearACpuOfThisOne) {

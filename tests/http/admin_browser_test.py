@@ -23,7 +23,7 @@ import unittest
 
 PROGRAM = sys.argv.pop(1)
 LIMIT = 60  # Seconds after which something that should have happened is a failure: only what hangs takes that long.
-PAGES = ("overview", "fibers", "locks", "topology", "metrics", "flags")
+PAGES = ("overview", "fibers", "locks", "recorder", "topology", "metrics", "flags")
 DESK = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 
@@ -182,8 +182,8 @@ class AdminPages(unittest.TestCase):
         self.go("locks")
         browser.wait("!!document.querySelector('.cycle')")
         self.assertRegex(browser.text(".cycle"),
-                         r"A cycle: crossed 0 \(\d+\) waits for mutex 0x\w+, whose owner crossed 1 \(\d+\) waits for mutex "
-                         r"0x\w+, whose owner is crossed 0 \(\d+\). They wait for ever.")
+                         r"A cycle: crossed 0 \(\d+\) waits for mutex 0x\w+, whose owner is crossed 1 \(\d+\), which waits "
+                         r"for mutex 0x\w+, whose owner is crossed 0 \(\d+\). They wait for ever.")
         first = browser.text("#locks tbody tr")
         self.assertRegex(first, r"mutex 0x\w+\s+crossed 0 \(\d+\)\s+waits for mutex 0x\w+\s+11\s")
 
@@ -268,6 +268,45 @@ class AdminPages(unittest.TestCase):
         browser.prompt_text = "12"
         browser.click("#flags button", "Set")
         browser.wait("document.querySelector('#flags tr.changed')?.innerText.includes('default: 7')")
+        self.assert_nothing_went_wrong()
+
+    def test_what_was_recorded_is_kept_and_looked_at(self):
+        browser = self.browser
+        folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self.addCleanup(folder.cleanup)
+        browser.call("Page.setDownloadBehavior", behavior="allow", downloadPath=folder.name)
+
+        def kept(name):
+            """The file of that name, when all of it is there."""
+            end = time.monotonic() + LIMIT
+            path = pathlib.Path(folder.name) / f"weft-{self.server.pid}.{name}"
+            while not path.exists():
+                self.assertLess(time.monotonic(), end, [*map(str, pathlib.Path(folder.name).iterdir())])
+                browser.run("0")  # So that it goes on.
+                time.sleep(0.02)
+            return path.read_bytes()
+
+        self.go("recorder")
+        browser.wait("document.querySelector('.note').textContent === \"The recorder's level is sampled.\"")
+        browser.click("#levels button", "full")
+        browser.wait("document.querySelector('.note').textContent.startsWith(\"The recorder's level is full.\")")
+        browser.run("document.querySelector('#span').value = '10000'")
+        browser.run("document.querySelector('#span').dispatchEvent(new Event('change'))")
+        browser.run("fetch('api/overview')")  # By a fiber that has run, and then ended or waited.
+        browser.click("#files a", "JSON")
+        events = json.loads(kept("trace.json"))["traceEvents"]
+        self.assertTrue(any(event.get("name") == "thread_name" for event in events))
+        browser.click("[data-profile=cpu] a", "folded")
+        self.assertRegex(kept("cpu.folded").decode(), r"(?m)^[^;]+ \d+$")
+        browser.click("[data-profile=waits] a", "pprof")
+        self.assertIn(b"nanoseconds", kept("waits.pb"))
+        browser.click("[data-profile=waits] button", "Look")
+        browser.wait("document.querySelectorAll('#profile[data-profile=waits] tbody tr').length > 0")
+        self.assertRegex(browser.text("#profile"), r"readable|ready")
+        browser.click("[data-profile=contention] a", "folded")
+        kept("contention.folded")
+        browser.click("#levels button", "sampled")
+        browser.wait("document.querySelector('#levels [aria-pressed=true]').textContent === 'sampled'")
         self.assert_nothing_went_wrong()
 
     def test_themes_widths_and_a_pause(self):

@@ -22,6 +22,7 @@
 #include "weft/http/admin/json_writer.h"
 #include "weft/http/admin_server.h"
 #include "weft/io/fiber_blocking.h"
+#include "weft/observe/flight_recorder.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/http/http_fixture.h"
@@ -78,7 +79,8 @@ TEST_P(AdminPagesTest, AllThatABrowserNeedsIsThere) {
       EXPECT_TRUE(HasStatus(pages.Get(name), 200)) << name;
     }
     // What scripts import, and nothing from elsewhere.
-    for (const std::string_view name : {"app.js", "plot.js", "overview.js", "fibers.js", "locks.js", "topology.js"}) {
+    for (const std::string_view name :
+         {"app.js", "plot.js", "overview.js", "fibers.js", "locks.js", "recorder.js", "topology.js"}) {
       const std::string script = pages.Get(name);
       EXPECT_EQ(Client::Field(script, "content-type"), "text/javascript; charset=utf-8");
       EXPECT_EQ(script.find("https://"), std::string::npos);
@@ -177,6 +179,88 @@ TEST_P(AdminPagesTest, FlagsAreSetOnlyIfTheyMayBe) {
     EXPECT_TRUE(HasStatus(put(changing, "weft_admin_test=8"), 200));
     EXPECT_EQ(FLAGS_weft_admin_test, 8);
     FLAGS_weft_admin_test = 7;
+  });
+}
+
+// The level is as it was afterwards.
+class RecordedLevel {
+ public:
+  RecordedLevel() = default;
+  ~RecordedLevel() { SetRecorderLevel(level_); }
+  RecordedLevel(const RecordedLevel&) = delete;
+  RecordedLevel& operator=(const RecordedLevel&) = delete;
+
+ private:
+  const RecorderLevel level_ = GetRecorderLevel();
+};
+
+TEST_P(AdminPagesTest, WhatWasRecordedIsKept) {
+  InFiber([] {
+    const RecordedLevel level;
+    SetRecorderLevel(RecorderLevel::kFull);
+    Fiber({.name = "early bird"}, [] { Mark("a mark of the test"); }).Join();
+    PagesAndClient pages;
+    const std::string file = "attachment; filename=\"weft-" + std::to_string(::getpid()) + '.';
+    const std::string trace = pages.Get("api/trace?ms=60000");
+    EXPECT_TRUE(HasStatus(trace, 200)) << trace;
+    EXPECT_EQ(Client::Field(trace, "content-type"), "application/json");
+    EXPECT_EQ(Client::Field(trace, "content-disposition"), file + "trace.json\"");
+    EXPECT_NE(Client::BodyOf(trace).find("\"a mark of the test\""), std::string::npos);
+    EXPECT_TRUE(Client::BodyOf(pages.Get("api/trace")).starts_with('{')) << "the last 100 ms";
+    const std::string cpu = pages.Get("api/profile?what=cpu&ms=60000");
+    EXPECT_EQ(Client::Field(cpu, "content-disposition"), file + "cpu.folded\"");
+    EXPECT_NE(Client::BodyOf(cpu).find("early bird "), std::string::npos) << cpu;
+    const std::string waits = pages.Get("api/profile?ms=60000&format=pprof&what=waits");
+    EXPECT_EQ(Client::Field(waits, "content-type"), "application/octet-stream");
+    EXPECT_EQ(Client::Field(waits, "content-disposition"), file + "waits.pb\"");
+    EXPECT_NE(Client::BodyOf(waits).find("nanoseconds"), std::string::npos);
+    EXPECT_TRUE(HasStatus(pages.Get("api/profile?what=locks"), 200));
+    const std::string contention = pages.Get("api/profile?what=contention");
+    EXPECT_TRUE(HasStatus(contention, 200));
+    EXPECT_EQ(Client::Field(contention, "content-disposition"), file + "contention.folded\"");
+    for (const auto& [path, why] : std::vector<std::pair<std::string, std::string>>{
+             {"trace?ms=0", "ms=0: expected ms=1 to 3600000, what=... or format=..."},
+             {"trace?ms=99999999", "ms=99999999: expected ms=1 to 3600000, what=... or format=..."},
+             {"trace?s=1", "s=1: expected ms=1 to 3600000, what=... or format=..."},
+             {"profile", "what=: expected cpu, waits, locks or contention"},
+             {"profile?what=heap", "what=heap: expected cpu, waits, locks or contention"},
+             {"profile?what=cpu&format=svg", "format=svg: expected folded or pprof"}}) {
+      const std::string refused = pages.Get("api/" + path);
+      EXPECT_TRUE(HasStatus(refused, 400)) << refused;
+      EXPECT_EQ(Client::BodyOf(refused), why + '\n');
+    }
+  });
+}
+
+TEST_P(AdminPagesTest, ATraceThatIsTooLongIsRefused) {
+  InFiber([] {
+    const RecordedLevel level;
+    SetRecorderLevel(RecorderLevel::kSampled, std::size_t{1} << 20);
+    for (int i = 0; i < 520'000; ++i) Mark("two events");
+    PagesAndClient pages;
+    const std::string refused = pages.Get("api/trace?ms=3600000");
+    EXPECT_TRUE(HasStatus(refused, 400)) << refused.substr(0, 200);
+    EXPECT_NE(refused.find("events are too many (more than 1000000): ask for fewer ms\n"), std::string::npos);
+  });
+}
+
+TEST_P(AdminPagesTest, TheRecordersLevelIsSetOnlyIfItMayBe) {
+  InFiber([] {
+    const RecordedLevel level;
+    SetRecorderLevel(RecorderLevel::kSampled);
+    const auto put = [](PagesAndClient& pages, std::string_view body, std::string_view field = "X-Weft-Admin: 1\r\n") {
+      return pages.Ask("PUT", "api/recorder", "Host: localhost\r\n" + std::string(field), body);
+    };
+    PagesAndClient reading;
+    EXPECT_TRUE(HasStatus(put(reading, "full"), 403));
+    EXPECT_EQ(GetRecorderLevel(), RecorderLevel::kSampled);
+    EXPECT_EQ(Client::BodyOf(reading.Get("api/recorder")), R"({"level":"sampled","may_change":false})");
+    PagesAndClient changing({.may_change = true});
+    EXPECT_TRUE(HasStatus(put(changing, "full", ""), 403));
+    EXPECT_EQ(Client::BodyOf(put(changing, "much")), "much: expected off, sampled or full\n");
+    EXPECT_EQ(GetRecorderLevel(), RecorderLevel::kSampled);
+    EXPECT_EQ(Client::BodyOf(put(changing, "full")), R"({"level":"full","may_change":true})");
+    EXPECT_EQ(GetRecorderLevel(), RecorderLevel::kFull);
   });
 }
 

@@ -38,6 +38,7 @@
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/io/late_handshake.h"
 #include "weft/tests/io/tcp_server_fixture.h"
+#include "weft/timer/fiber_timer.h"
 
 namespace weft::io {
 namespace {
@@ -1007,7 +1008,18 @@ TEST(TcpServerInNamedGroups, BlockingCallOfAFiberStartsUnderItsName) {
   const IoRuntime runtime(fiber::NamedGroupsOf("first:2,second:2"));
   Fiber({.scheduling_group = SchedulingGroupNamed("second")}, [] {
     std::string name;
-    FiberBlocking([&] { Fiber([&] { name = GetSchedulingGroupName(GetCurrentSchedulingGroupIndex()); }).Join(); });
+    const auto note_name = [&] { name = GetSchedulingGroupName(GetCurrentSchedulingGroupIndex()); };
+    FiberBlocking([&] { Fiber(note_name).Join(); });
+    EXPECT_EQ(name, "second");
+    FiberBlocking([&] {
+      FiberEvent fired;
+      name.clear();
+      SetFiberDetachedTimer(std::chrono::steady_clock::now(), [&] {
+        note_name();
+        fired.Set();
+      });
+      fired.Wait();
+    });
     EXPECT_EQ(name, "second");
   }).Join();
 }

@@ -392,6 +392,8 @@ TEST(StdMutexOverASuspension, IsReportedWhenItBlocksItsOwnWorker) {
     }
     EXPECT_EQ(finder.Look().find("std::mutex"), std::string::npos) << "not again";
     EXPECT_TRUE(Has(DumpText({.stacks = false}), ", it seems fiber 'holder' (id "));
+    const std::string json = DumpText({.format = DumpOptions::Format::kJson, .stacks = false});
+    EXPECT_TRUE(Has(json.substr(0, json.find("\"groups\"")), ", it seems fiber 'holder' (id ")) << json;
     LeaveChild();
   });
 }

@@ -442,7 +442,7 @@ TEST_P(DumpFibersTest, AgesGrow) {
 }
 
 TEST_P(DumpFibersTest, AnUnknownFilterIsOneLine) {
-  for (const char* filter : {"colour=red", "name", "state=asleep", "reason=fun", "age=5", "group=x", "id=-1", "=1"}) {
+  for (const char* filter : {"colour=red", "name", "state=asleep", "reason=fun", "age=5", "group=1x", "id=-1", "=1"}) {
     std::ostringstream out;
     EXPECT_FALSE(DumpFibers(out, {.filter = filter}));
     const std::string text = out.str();
@@ -465,12 +465,12 @@ std::string Heads(const std::string& dump) {
   return std::regex_replace(heads, std::regex(" to N s"), "");
 }
 
-// The first dump of the page.
-std::string DumpOfThePage() {
-  std::ifstream page(WEFT_DOCS_DIR "/diagnosing.md");
+// The first dump of the page, from the line on that begins so.
+std::string DumpOfThePage(const char* path = WEFT_DOCS_DIR "/diagnosing.md", const char* begin = "    weft: ") {
+  std::ifstream page(path);
   std::string dump;
   for (std::string line; std::getline(page, line);) {
-    if (dump.empty() && !line.starts_with("    weft: ")) continue;
+    if (dump.empty() && !line.starts_with(begin)) continue;
     if (!line.empty() && !line.starts_with("    ")) break;
     dump += (line.empty() ? line : line.substr(4)) + "\n";
   }
@@ -512,6 +512,8 @@ TEST(DumpPage, ThePageOfDiagnosingShowsWhatADumpSays) {
            (!WEFT_TSAN && !Has(dump, "ParseFile")));  // Without CPU it does not answer.
   if (!WEFT_TSAN) {
     EXPECT_EQ(Heads(dump), Heads(DumpOfThePage())) << dump;
+    const std::string piece = Heads(DumpOfThePage(WEFT_DOCS_DIR "/../README.md", "    3 fibers, parked"));
+    EXPECT_TRUE(piece.size() > 100 && Has(Heads(dump), piece)) << piece;
   }
   stop = true;
   answer.Set();
@@ -562,6 +564,25 @@ TEST_P(DumpFibersTest, AShardWhoseLockIsHeldForEverIsLeftOut) {
   KillFiberTimer(timer);
 }
 
+TEST(DumpNamedGroups, AFiberIsShownWithTheNameOfItsGroup) {
+  const fiber::RuntimeOf runtime(fiber::NamedGroupsOf("latency:1,batch:1"));
+  FiberEvent event;
+  Fiber first({.name = "one"}, [&] { event.Wait(); });
+  Fiber second({.scheduling_group = SchedulingGroupNamed("batch"), .name = "two"}, [&] { event.Wait(); });
+  static_cast<void>(DumpUntil("name=one", ", parked: event"));
+  static_cast<void>(DumpUntil("name=two", ", parked: event"));
+  const std::string both = DumpText({.filter = "reason=event", .stacks = false});
+  EXPECT_TRUE(Has(both, "in group 0 (latency) 1 (batch)\n")) << both;
+  const std::string one = DumpText({.filter = "group=batch", .stacks = false});
+  EXPECT_TRUE(Has(one, "1 of them match 'group=batch'")) << one;
+  EXPECT_TRUE(Has(one, "fiber 'two'")) << one;
+  const std::string json = DumpText({.format = DumpOptions::Format::kJson, .filter = "group=latency"});
+  EXPECT_TRUE(Has(json, "\"group\": 0, \"group_name\": \"latency\"")) << json;
+  event.Set();
+  first.Join();
+  second.Join();
+}
+
 TEST_P(DumpFibersTest, JsonIsRead) {
   if (std::system("python3 -c 'import json' 2>/dev/null") != 0) GTEST_SKIP() << "no python3";
   FiberEvent event;
@@ -581,6 +602,7 @@ assert groups["event"]["count"] == 1 and groups["event"]["state"] == "parked"
 joiner = groups["join"]["fibers"][0]
 assert joiner["owner"] == waiter["id"] and 0 < joiner["deadline_in_ms"] <= 3600000, joiner
 assert "timers" not in dump, dump["timers"]
+assert dump["cycles"] == [], dump["cycles"]
 assert dump["why_no_stacks"] or any("FiberMain" in f["function"] for f in dump["stacks"][groups["join"]["stack"]])
 ')",
       "w");

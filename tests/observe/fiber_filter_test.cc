@@ -21,6 +21,7 @@ FiberRecord Parked() {
   fiber.id = 42;
   fiber.name = "worker 7";
   fiber.group = 1;
+  fiber.group_name = "batch";
   fiber.phase = FiberPhase::kParked;
   fiber.is_parked = true;
   fiber.reason = WaitReason(WaitKind::kMutex, nullptr);
@@ -42,12 +43,14 @@ TEST(FiberFilter, NoneAcceptsAll) {
 }
 
 TEST(FiberFilter, EachTermMustHold) {
-  for (const char* term : {"name=worker*", "state=parked", "state=new|parked", "reason=mutex", "reason=join|mutex",
-                           "age=2s", "age=1999ms", "group=1", "id=42", "state=parked,name=worker ?,id=42"}) {
+  for (const char* term :
+       {"name=worker*", "state=parked", "state=new|parked", "reason=mutex", "reason=join|mutex", "age=2s", "age=1999ms",
+        "group=1", "group=batch", "id=42", "state=parked,name=worker ?,id=42"}) {
     EXPECT_TRUE(Accepts(term, Parked())) << term;
   }
-  for (const char* term : {"name=work", "name=", "state=running", "reason=join", "age=2001ms", "age=1m", "age=1h",
-                           "age=3000000h", "group=0", "id=4", "state=parked,id=43", "id=43,state=parked"}) {
+  for (const char* term :
+       {"name=work", "name=", "state=running", "reason=join", "age=2001ms", "age=1m", "age=1h", "age=3000000h",
+        "group=0", "group=bat", "group=-1", "id=4", "state=parked,id=43", "id=43,state=parked"}) {
     if (std::string(term) == "name=") continue;
     EXPECT_FALSE(Accepts(term, Parked())) << term;
   }

@@ -100,6 +100,23 @@ void ExpectThreeMutexes(const WaitCycle& cycle, const Fiber& a, const Fiber& b, 
   EXPECT_TRUE(Has(text, "LockTwo(weft::FiberMutex*, weft::FiberMutex*, weft::FiberBarrier*)")) << text;
 }
 
+struct WaitsForMutex {
+  std::string name;
+  std::uint64_t id;
+  const FiberMutex* mutex;
+};
+
+void ExpectInJson(const std::string& json, std::initializer_list<WaitsForMutex> members) {
+  const std::size_t begin = json.find("\n\"cycles\": [\n{\"may_end\": false, \"fibers\": [\n  {\"id\": ");
+  ASSERT_NE(begin, std::string::npos) << json;
+  for (const auto& [name, id, mutex] : members) {
+    EXPECT_TRUE(Has(json.substr(begin), "{\"id\": " + std::to_string(id) + ", \"name\": \"" + name +
+                                            "\", \"reason\": \"mutex\", \"object\": \"" + AddressText(mutex) +
+                                            "\", \"waits_for_ms\": "))
+        << json;
+  }
+}
+
 TEST_P(WaitCycles, ThreeFibersThatTakeThreeMutexesInACircleAreNamed) {
   InChild([] {
     fiber::RuntimeOf runtime(GetParam());
@@ -116,6 +133,9 @@ TEST_P(WaitCycles, ThreeFibersThatTakeThreeMutexesInACircleAreNamed) {
     EXPECT_EQ(CycleOf({"behind"}).members.size(), 3U);
     const std::string dump = DumpText({.stacks = false});
     EXPECT_TRUE(Has(dump, "\n\nweft: 3 fibers wait for each other in a cycle:\n")) << dump;
+    ExpectInJson(DumpText({.format = DumpOptions::Format::kJson, .stacks = false}),
+                 {{"a", a.Id(), &two}, {"b", b.Id(), &three}, {"c", c.Id(), &one}});
+    EXPECT_FALSE(Has(DumpText({.format = DumpOptions::Format::kJson, .filter = "name=a", .stacks = false}), "cycles"));
     DeadlockFinder finder;
     EXPECT_TRUE(Has(finder.Look(), "weft: 3 fibers wait for each other in a cycle:\n"));
     for (int i = 0; i < 3; ++i) EXPECT_EQ(finder.Look().find("the stack of"), std::string::npos) << "not again";

@@ -49,6 +49,9 @@ install_packages() {
   bash -euxc "${line/install/install --yes --quiet --no-install-recommends}"
   apt-get install --yes --quiet --no-install-recommends g++ cmake make pkg-config man-db
 }
+recommendations() {  # What is loaded by dlopen(): no tool finds it.
+  [ "$(dpkg-query --show --showformat='${Recommends}' 'libweft[0-9]*')" = libdw1 ]
+}
 all_headers() {  # One whose install rule names no component would be in no package.
   local layers layer
   layers=$(sed -n 's/^set(WEFT_LAYERS \(.*\))$/\1/p' CMakeLists.txt)
@@ -95,6 +98,7 @@ remove_packages() {
 
 [ "${#names[@]}" -eq 4 ] || { echo "expected four packages, found: ${names[*]}"; exit 1; }
 step "install ${names[*]}" install_packages
+step recommendations recommendations
 step headers all_headers
 step weft_topology use_tools
 step "hello by pkg-config" by_pkg_config

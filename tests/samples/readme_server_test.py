@@ -37,12 +37,19 @@ def ask(host, port, path):
     connection.close()
 
 
+def refused(program, address, why):
+    result = subprocess.run([program, address], capture_output=True, text=True, timeout=60, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (1, "", why), result
+
+
 def test(program):
     server = subprocess.Popen([program, "127.0.0.1:0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         host, port = re.match(r"http://([\d.]+):(\d+)/", server.stdout.readline()).groups()
         port = int(port)
         ask(host, port, "/")
+        # A second one on the same port says why it cannot.
+        refused(program, f"127.0.0.1:{port}", "cannot listen: Address already in use\n")
         threads = [threading.Thread(target=ask, args=(host, port, f"/{i}")) for i in range(20)]
         for thread in threads:
             thread.start()
@@ -59,8 +66,7 @@ def test(program):
     finally:
         server.kill()
         server.wait()
-    # An address that is none.
-    assert subprocess.run([program, "nowhere"], timeout=60, check=False).returncode == 1
+    refused(program, "nowhere", "cannot listen: Invalid argument\n")
 
 
 if __name__ == "__main__":

@@ -36,6 +36,7 @@ TEST(NamedGroups, AreReadWithTheirWorkersCpusAndOptions) {
   EXPECT_EQ(Parse("latency:6,batch:2"),
             (NamedList{{.name = "latency", .workers = 6}, {.name = "batch", .workers = 2}}));
   EXPECT_EQ(Parse(" a-1 : 4096 "), (NamedList{{.name = "a-1", .workers = 4096}}));
+  EXPECT_EQ(Parse(std::string(64, 'x') + ":1").at(0).name.size(), 64u);
   EXPECT_EQ(Parse("web:3@0-2,7, 9,batch:2@3,4:shares=web,log_2:1:shares=web:shares=batch"),
             (NamedList{{.name = "web", .workers = 3, .cpus = {0, 1, 2, 7, 9}},
                        {.name = "batch", .workers = 2, .cpus = {3, 4}, .shares = {"web"}},
@@ -62,6 +63,9 @@ TEST(NamedGroups, ATextThatCannotBeIsRefusedWithWhatIsWrong) {
       {"latency:6,latency:2", "latency is there twice"},
       {"latency:6:shares=batch", "latency shares with 'batch', which is not there"},
       {"latency:6:shares=latency", "latency shares with itself"},
+      {"latency:6:shares=batch,log,batch:1",
+       "log has no number of workers, as in log:4; each name to share with has a shares= of its own"},
+      {std::string(65, 'x') + ":1", "a name of 65 characters, and it may have 64"},
       {"latency:2@0-3,batch:2@3-5", "latency and batch both have CPU 3: give each its own, or both the same list"},
   };
   for (const auto& [text, why] : wrong) EXPECT_EQ(WhyNot(text), why) << text;
@@ -235,7 +239,7 @@ TEST(NamedGroups, MoreWorkersThanTheQuotaAreRefused) {
 
 TEST(NamedGroups, ACpuThatIsNotThereIsRefused) {
   EXPECT_EQ(WhyNotPlanned(Machine("core:2 pu:1"), "latency:1@0,batch:1@5"),
-            "batch: CPU 5 is not there, or not ours to use");
+            "batch: CPU 5 is not there, or not ours to use: ours are 0,1");
 }
 
 // NG2 and NG3 on machines of all kinds.

@@ -56,6 +56,16 @@ class Mutants(unittest.TestCase):
         path = str(mutants.BUILD / "bin" / "one")
         self.assertEqual(mutants.command_of(mutant), f"{path} --filter=*one* && A=two ./one && two_a")
 
+    def test_what_a_race_decides_is_asked_again(self):
+        (mutant,) = mutants.parse("list", ENTRY)
+        for answers, wanted, expected in (
+            ([None, "it hangs"], lambda said: said is not None, "it hangs"),
+            ([None] * mutants.RUNS + ["too late"], lambda said: said is not None, None),
+            (["it fails", None], lambda said: said is None, None),
+        ):
+            with mock.patch.object(mutants, "run", side_effect=answers):
+                self.assertEqual(mutants.first_of_runs(wanted, mutant), expected)
+
     def test_changed_are_those_of_the_last_day_and_all_in_a_shallow_clone(self):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)

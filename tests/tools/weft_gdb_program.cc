@@ -106,7 +106,7 @@ void StartFibersThatWaitForLocks() {
 int main(int argc, char** argv) {
   ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // gdb may attach where only parents may (Yama).
   weft::RuntimeOptions options;
-  options.concurrency_hint = 1;
+  options.groups = "web:1";
   options.scheduling_name = weft::testing::PolicyUnderTest();
   weft::StartRuntime(options);
   // One worker: when a fiber runs, those before it have left their stacks.

@@ -49,7 +49,7 @@ class OnAProcess(unittest.TestCase):
     def test_all_fibers_are_listed_with_state_and_place(self):
         output = live(mark("all"), "weft fibers", mark("parked"), "weft fibers parked", mark("name"),
                       "weft fibers yields ready", mark("group"), "weft fibers group=0 state=new", mark("none"),
-                      "weft fibers group=7", mark("groups"), "weft groups", "kill")
+                      "weft fibers group=7", mark("named"), "weft fibers group=web", mark("groups"), "weft groups", "kill")
         everything = part(output, "all")
         line = r"\(weft_gdb_program.cc:\d+\)\n"
         self.assertRegex(everything, r"\n +\d+  parked +0  waits for the end +weft::FiberEvent::Wait < WaitDeep " + line)
@@ -63,7 +63,8 @@ class OnAProcess(unittest.TestCase):
         self.assertIn("1 of 5 fibers", part(output, "name"))
         self.assertIn("has not begun\n1 of 5 fibers", part(output, "group"))
         self.assertEqual(part(output, "none").strip(), "0 of 5 fibers")
-        self.assertRegex(part(output, "groups"), r"\n    0 +(any|0) +1 +1 +1 +1 +0 +2\n")
+        self.assertIn("5 of 5 fibers", part(output, "named"))
+        self.assertRegex(part(output, "groups"), r"\n    0 +(any|0) +1 +1 +1 +1 +0 +2  web\n")
 
     def test_the_page_of_diagnosing_shows_what_gdb_says(self):
         page = (pathlib.Path(SCRIPT).parents[2] / "docs/diagnosing.md").read_text()
@@ -255,9 +256,9 @@ class OnACore(unittest.TestCase):
 
             write(9)
             output = self.look("weft fibers")
-            write(2)
+            write(3)
         self.assertRegex(output, r"(?m)^weft: the program has Weft \d+\.\d+\.\d+ with layout 9, and this script reads "
-                                 r"layout 2: source the weft_gdb.py of that Weft$")
+                                 r"layout 3: source the weft_gdb.py of that Weft$")
         self.assertNotIn("Traceback", output)
 
     def test_weft_gcore_has_the_stacks(self):

@@ -83,7 +83,7 @@ class Text(unittest.TestCase):
             ("--fiber_scheduling_group_size=65", "--fiber_scheduling_group_size=65: must be"),
             ("--fiber_numa_aware=perhaps", "--fiber_numa_aware=perhaps: must be"),
             ("--fiber_groups=a:0", "--fiber_groups=a:0: must be"),
-            ("--fiber_groups=a:4000", "4000 workers for "),
+            ("--fiber_groups=a:4000", "--fiber_groups=a:4000: 4000 workers for "),
             ("stray", "unknown argument stray"),
         ):
             self.refused(2, expected, flag)
@@ -235,6 +235,9 @@ class Picture(unittest.TestCase):
         _, document = self.draw("--fiber_topology=numa:1 core:8 pu:1", "--fiber_groups=latency:6,batch:2")
         bands = [t.firstChild.data for t in document.getElementsByTagName("text") if t.getAttribute("class") == "band"]
         self.assertEqual(bands, ["latency 0", "1"], "a narrow band has the number only")
+        _, other = self.draw("--fiber_topology=numa:1 core:8 pu:1", f"--fiber_groups={'x' * 60}:6,batch:2")
+        bands = [t.firstChild.data for t in other.getElementsByTagName("text") if t.getAttribute("class") == "band"]
+        self.assertEqual(bands, ["0", "1"], "so has one whose name is longer than the band")
         self.assertIn("CPU 7: group 1 (batch), worker 1", document.toxml())
 
     def test_stealing_that_is_off_has_no_arrows(self):

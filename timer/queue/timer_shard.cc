@@ -12,12 +12,13 @@
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
 #include "weft/numa/memory/affinity.h"
+#include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 
 namespace weft::timer {
 namespace {
 
-// The sets of the running groups: by group id, and without gaps for threads that belong to no group.
+// The sets of the running groups: by group id, and without gaps those for threads that belong to no group.
 std::atomic<ShardSet*> by_group[ShardSet::kMaxGroups];
 std::atomic<ShardSet*> running[ShardSet::kMaxGroups];
 std::atomic<unsigned> running_count{0};
@@ -122,12 +123,29 @@ WEFT_COLD void ShardSet::Unregister(int group_id) {
 
 TimerShard* ShardSet::OutsideShard() noexcept { return &shards_[workers_ + OrdinalOfThread() % kOutsideShards]; }
 
+namespace {
+
+// acquire: the set. Pairs with the release in Register().
+ShardSet* SetOf(const scheduling_group::SchedulingGroup* group) noexcept {
+  return by_group[static_cast<unsigned>(group->id()) % ShardSet::kMaxGroups].load(std::memory_order_acquire);
+}
+
+// Of a thread that works for a group (a blocking call of its fiber). Of one that has ended only the number is read,
+// which a later group may have. nullptr: there is none, or it is a FiberLoop's (LoopGroups::kFirstId), whose timers are
+// its own.
+ShardSet* ServedSet() noexcept {
+  const scheduling_group::SchedulingGroup* const served = scheduling_group::ServedGroup();
+  constexpr auto kFirstOfLoops = static_cast<int>(scheduling_group::kMaxGroups);
+  return served != nullptr && served->id() < kFirstOfLoops ? SetOf(served) : nullptr;
+}
+
+}  // namespace
+
 TimerShard* ShardOfCaller(const scheduling_group::WorkerBase* caller) noexcept {
   ShardSet* set = nullptr;
-  // acquire: the set. Pair with the releases in Register().
   if (WEFT_LIKELY(caller != nullptr)) {
-    set = by_group[static_cast<unsigned>(caller->group->id()) % ShardSet::kMaxGroups].load(std::memory_order_acquire);
-  } else if ((set = ShardSetOfThread()) == nullptr) {
+    set = SetOf(caller->group);
+  } else if ((set = ShardSetOfThread()) == nullptr && (set = ServedSet()) == nullptr) {
     const unsigned count = running_count.load(std::memory_order_acquire);
     if (count != 0) {
       set = running[OrdinalOfThread() / ShardSet::kOutsideShards % count].load(std::memory_order_acquire);

@@ -6,8 +6,9 @@
 //
 // A group has a shard per worker and kOutsideShards for all other threads, so that setting and cancelling mostly take
 // an uncontended lock. ShardOfCaller() gives any thread a shard for its timers: a worker its own shard of its group's
-// set, another thread one shard of one set, chosen by a number that the thread gets at its first call. Only the timer
-// thread visits all (timer_worker.h).
+// set, a thread that works for a group (group_registry.h) one of that set, any other thread one shard of one set of the
+// groups with the first name, chosen by a number that the thread gets at its first call. Only the timer thread visits
+// all (timer_worker.h).
 //
 // Neither is ever destroyed: when its TimerWorker ends a set goes to a list of free sets, for the next runtime. So a
 // thread that still holds a timer's id, or announces a timer while the runtime stops, always finds live objects, and

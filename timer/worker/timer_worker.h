@@ -90,7 +90,8 @@ class TimerWorker {
     std::chrono::nanoseconds complain_after = std::chrono::seconds(1);
     // The source of "now". Other clocks than the steady one need RunDue() instead of Start().
     const base::Clock* clock = &base::SteadyClock::Get();
-    // False: threads that belong to no group set no timers here. (A FiberLoop's: nobody else runs it.)
+    // False: threads that belong to no group set no timers here. (A FiberLoop's: nobody else runs it. Nor groups with
+    // another name than the first: a timer's callback starts under the name of what sets it.)
     bool for_all_threads = true;
     // nullptr: Start() makes a thread. Else it hands the timers over to this one, and Stop() takes them back.
     TimerDriver* driver = nullptr;

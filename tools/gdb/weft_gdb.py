@@ -19,7 +19,7 @@ import gdb
 from gdb.FrameDecorator import FrameDecorator
 from gdb.unwinder import Unwinder
 
-LAYOUT_VERSION = 2  # GdbLayout::kVersion
+LAYOUT_VERSION = 3  # GdbLayout::kVersion
 PHASES = ("free", "running", "parking", "notified", "parked", "ready")  # FiberPhase
 STATES = ("new", "ready", "running", "switching", "parked")  # what is shown
 MOST_PLACES = 10000  # fibers whose frames `weft fibers` looks through: about 0.4 ms each
@@ -60,8 +60,8 @@ class Record:
     HEADER = struct.Struct("<16sII16sQ")
     FIELDS = ("chunks", "max_chunks", "entities_per_chunk", "entity_size", "entity_id", "entity_state", "entity_name",
               "entity_group", "entity_stack_top", "entity_saved_sp", "entity_wait", "groups", "group_count",
-              "group_id", "group_workers", "group_node", "wait_kinds", "wait_kind_count", "mutex_owner",
-              "shared_mutex_owner", "stacks")
+              "group_id", "group_workers", "group_node", "group_name", "wait_kinds", "wait_kind_count",
+              "mutex_owner", "shared_mutex_owner", "stacks")
     SAVED = struct.Struct("<8sQ" + "8sQ" * 16)
 
     def __init__(self):
@@ -261,7 +261,7 @@ class Process:
         return self.by_slot.get(slot) if slot else "a thread" if address else None
 
     def groups(self):
-        """{address: (id, workers, node)} of the runtime's groups, and of those that fibers are in."""
+        """{address: (id, name, workers, node)} of the runtime's groups, and of those that fibers are in."""
         record = self.record
         addresses = list(words(record.groups, words(record.group_count, 1)[0]))
         addresses += sorted({fiber.group for fiber in self.fibers} - set(addresses) - {0})
@@ -269,7 +269,11 @@ class Process:
         def number(address, offset):
             return struct.unpack("<i", memory(address + offset, 4))[0]
 
-        return {a: tuple(number(a, o) for o in (record.group_id, record.group_workers, record.group_node))
+        def name(address):
+            characters, count = words(address + record.group_name, 2)
+            return memory(characters, min(count, 256)).decode(errors="replace") if count else ""
+
+        return {a: (number(a, record.group_id), name(a), number(a, record.group_workers), number(a, record.group_node))
                 for a in addresses}
 
     def find(self, text):
@@ -477,8 +481,9 @@ class Filter:
             self.wanted.append((key, value))
 
     def fits(self, fiber, group):
-        has = {"state": fiber.state, "group": str(group)}
-        return all(value in fiber.name if key == "name" else has[key] == value for key, value in self.wanted)
+        """group: its number and its name."""
+        has = {"state": (fiber.state,), "group": (str(group[0]), group[1])}
+        return all(value in fiber.name if key == "name" else value in has[key] for key, value in self.wanted)
 
 
 class Command(gdb.Command):
@@ -503,8 +508,8 @@ class Weft(Command):
 
 class WeftFibers(Command):
     """List the fibers: weft fibers [FILTER]...
-FILTER is a state (new, ready, running, switching, parked), a part of the name, state=S, name=N or group=G; all must
-fit.
+FILTER is a state (new, ready, running, switching, parked), a part of the name, state=S, name=N or group=G, by its
+number or name; all must fit.
 AT is the function of Weft's that the fiber is in, and the one that called it."""
 
     NAME = "weft fibers"
@@ -513,14 +518,14 @@ AT is the function of Weft's that the fiber is in, and the one that called it.""
         wanted = Filter(argument)
         process = Process()
         groups = process.groups()
-        ids = {fiber.entity: groups.get(fiber.group, ("?",))[0] for fiber in process.fibers}
-        fibers = [fiber for fiber in process.fibers if wanted.fits(fiber, ids[fiber.entity])]
+        group_of = {fiber.entity: groups.get(fiber.group, ("?", ""))[:2] for fiber in process.fibers}
+        fibers = [fiber for fiber in process.fibers if wanted.fits(fiber, group_of[fiber.entity])]
         if fibers:
             self.say(f"{'ID':>8}  {'STATE':<12} {'GROUP':>5}  {'NAME':<20} AT")
         for number, fiber in enumerate(fibers):
             state = fiber.state if fiber.thread is None else f"running/{fiber.thread.num}"
             at = "" if fiber.state == "new" or number >= MOST_PLACES else place(fiber)
-            self.say(f"{fiber.id:>8}  {state:<12} {ids[fiber.entity]:>5}  {fiber.name:<20} {at}".rstrip())
+            self.say(f"{fiber.id:>8}  {state:<12} {group_of[fiber.entity][0]:>5}  {fiber.name:<20} {at}".rstrip())
         if len(fibers) > MOST_PLACES:
             self.say(f"(AT of the first {MOST_PLACES} only: a filter makes them fewer)")
         self.say(f"{len(fibers)} of {len(process.fibers)} fibers")
@@ -605,11 +610,11 @@ class WeftGroups(Command):
     def invoke(self, argument, from_tty):
         process = Process()
         self.say("GROUP  NODE  WORKERS" + "".join(f"{state:>11}" for state in STATES))
-        for address, (number, workers, node) in process.groups().items():
+        for address, (number, name, workers, node) in process.groups().items():
             states = [fiber.state for fiber in process.fibers if fiber.group == address]
             self.say(f"{number:>5}  {'any' if node < 0 else node:>4}  {workers:>7}"
                      + "".join(f"{states.count(state):>11}" for state in STATES)
-                     + ("  (of a FiberLoop)" if number >= FIRST_LOOP_GROUP else ""))
+                     + ("  (of a FiberLoop)" if number >= FIRST_LOOP_GROUP else f"  {name}" if name else ""))
 
 
 class WeftLocks(Command):

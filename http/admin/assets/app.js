@@ -8,10 +8,11 @@ import { askJson, h } from './base.js';
 import { fibers } from './fibers.js';
 import { locks } from './locks.js';
 import { overview } from './overview.js';
+import { recorder } from './recorder.js';
 import { flags, metrics } from './tables.js';
 import { topology } from './topology.js';
 
-const PAGES = { overview, fibers, locks, topology, metrics, flags };
+const PAGES = { overview, fibers, locks, recorder, topology, metrics, flags };
 const PERIOD_MS = 1000;
 const KEPT = 181;  // samples: three minutes
 

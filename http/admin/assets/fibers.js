@@ -88,6 +88,8 @@ function byReason(dump) {
                  h('th.wide', 'Who'))), h('tbody', rows)));
 }
 
+const groupOf = fiber => fiber.group_name ? `${fiber.group_name} (${fiber.group})` : fiber.group ?? '';
+
 function each(dump) {
   const all = fibersOf(dump);
   const owners = new Map(all.map(fiber => [fiber.id, fiber]));
@@ -95,7 +97,7 @@ function each(dump) {
     h('td.number', fiber.id), h('td', fiber.name || h('span.dim', '-')), h('td', stateOf(fiber)),
     h('td.wide', h('code', objectOf(fiber))), h('td.number', age(fiber)),
     h('td', fiber.owner === undefined ? '' : nameOf(owners.get(fiber.owner) ?? { id: fiber.owner })),
-    h('td.number.wide', fiber.group ?? '')));
+    h('td.number.wide', groupOf(fiber))));
   const note = all.length > MOST_ROWS ? h('p.empty', `${MOST_ROWS} of ${count(all.length)} are shown`) : null;
   return h('section.panel.scroll', h('table',
     h('thead', h('tr', h('th.number', 'Id'), h('th', 'Name'), h('th', 'State'), h('th.wide', 'Object'),

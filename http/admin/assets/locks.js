@@ -9,24 +9,6 @@ import { fibersOf, nameOf, objectOf } from './fibers.js';
 
 const PERIOD_MS = 3000;
 
-// Fibers whose owners lead back to them: each cycle once, as a list.
-export function cyclesOf(all) {
-  const byId = new Map(all.map(fiber => [fiber.id, fiber]));
-  const seen = new Map();  // id: in which walk
-  const cycles = [];
-  all.forEach((start, walk) => {
-    const path = [];
-    let fiber = start;
-    while (fiber && !seen.has(fiber.id)) {
-      seen.set(fiber.id, walk);
-      path.push(fiber);
-      fiber = byId.get(fiber.owner);
-    }
-    if (fiber && seen.get(fiber.id) === walk) cycles.push(path.slice(path.indexOf(fiber)));
-  });
-  return cycles;
-}
-
 // Waiters of each object, the most first.
 function objectsOf(all) {
   const objects = new Map();
@@ -43,10 +25,16 @@ function objectsOf(all) {
 
 const waitOf = fiber => fiber.reason ? `${fiber.reason} ${objectOf(fiber)}`.trim() : fiber.state;
 
-function cycleBanner(cycle) {
-  const steps = cycle.map(fiber => `${nameOf(fiber)} waits for ${waitOf(fiber)}`);
-  const text = `${steps.join(', whose owner ')}, whose owner is ${nameOf(cycle[0])}. They wait for ever.`;
-  return h('p.banner.bad.cycle', h('b', 'A cycle: '), text);
+// In front of the next one.
+const RELATIONS = { join: ', which is ', scope: ', in which runs ' };
+const relationOf = fiber => RELATIONS[fiber.reason] ?? ', whose owner is ';
+
+// A cycle of the dump: each waits for the next one, the last one for the first.
+function cycleBanner({ fibers, may_end: mayEnd }) {
+  const steps = fibers.map((fiber, i) =>
+    `waits for ${waitOf(fiber)}${relationOf(fiber)}${nameOf(fibers[(i + 1) % fibers.length])}`);
+  const end = mayEnd ? 'A deadline or a cancellation ends it.' : 'They wait for ever.';
+  return h('p.banner.bad.cycle', h('b', 'A cycle: '), `${nameOf(fibers[0])} ${steps.join(', which ')}. ${end}`);
 }
 
 function table(objects, byId) {
@@ -77,10 +65,11 @@ export const locks = {
         if (asking || performance.now() < next) return;
         asking = true;
         try {
-          const all = fibersOf(await askJson('api/fibers?stacks=0'));
+          const dump = await askJson('api/fibers?stacks=0');
+          const all = fibersOf(dump);
           const objects = objectsOf(all);
           const byId = new Map(all.map(fiber => [fiber.id, fiber]));
-          result.replaceChildren(...cyclesOf(all).map(cycleBanner), h('section.panel.scroll',
+          result.replaceChildren(...dump.cycles.map(cycleBanner), h('section.panel.scroll',
             objects.length ? table(objects, byId) : h('p.empty', 'No fiber waits for an object.')));
         } catch (error) {
           result.replaceChildren(h('p.banner.bad', error.message));

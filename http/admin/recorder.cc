@@ -1,0 +1,90 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+#include <unistd.h>
+
+#include <array>
+#include <cstddef>
+#include <utility>
+
+#include "weft/base/report/str_cat.h"
+#include "weft/http/admin/json_writer.h"
+#include "weft/http/admin/views.h"
+#include "weft/observe/contention.h"
+#include "weft/observe/flight_recorder.h"
+
+namespace weft::http {
+namespace {
+
+// Some 150 bytes of JSON each.
+constexpr std::size_t kMostEvents = 1'000'000;
+
+constexpr std::array<std::string_view, 3> kLevels = {"off", "sampled", "full"};  // as RecorderLevel
+static_assert(static_cast<int>(RecorderLevel::kOff) == 0 && static_cast<int>(RecorderLevel::kFull) == 2);
+
+constexpr std::array<std::pair<std::string_view, Profiled>, 3> kProfiles = {
+    {{"cpu", Profiled::kCpu}, {"waits", Profiled::kWaits}, {"locks", Profiled::kLocks}}};
+
+std::string FileName(std::string_view what, std::string_view extension) {
+  return base::StrCat("weft-", ::getpid(), '.', what, '.', extension);
+}
+
+// make: gives the text in a format.
+template <class Make>
+AdminDownload ProfileFile(std::string_view name, bool pprof, Make make) {
+  if (pprof) return {FileName(name, "pb"), "application/octet-stream", make(ProfileFormat::kPprof)};
+  return {FileName(name, "folded"), "text/plain; charset=utf-8", make(ProfileFormat::kFolded)};
+}
+
+}  // namespace
+
+std::string RecorderJson(bool may_change) {
+  JsonWriter json;
+  json.Open('{').Field("level", kLevels[static_cast<std::size_t>(GetRecorderLevel())]);
+  json.Field("may_change", may_change).Close('}');
+  return json.Take();
+}
+
+bool SetRecorder(std::string_view level) {
+  for (std::size_t i = 0; i < kLevels.size(); ++i) {
+    if (kLevels[i] != level) continue;
+    SetRecorderLevel(static_cast<RecorderLevel>(i));
+    return true;
+  }
+  return false;
+}
+
+bool Trace(const RecordingQuery& query, AdminDownload* trace, std::string* why) {
+  const bool is_said = query.last.count() != 0;
+  const Recording recording = KeepRecording(is_said ? query.last : std::chrono::milliseconds(100));
+  if (recording.events() > kMostEvents) {
+    *why = base::StrCat(recording.events(), " events are too many (more than ", kMostEvents, "): ask for fewer ms");
+    return false;
+  }
+  *trace = {FileName("trace", "json"), "application/json", TraceOf(recording)};
+  return true;
+}
+
+bool Profile(const RecordingQuery& query, AdminDownload* profile, std::string* why) {
+  const bool pprof = query.format == "pprof";
+  if (!pprof && !query.format.empty() && query.format != "folded") {
+    *why = base::StrCat("format=", query.format, ": expected folded or pprof");
+    return false;
+  }
+  if (query.what == "contention") {
+    *profile = ProfileFile(query.what, pprof, &ContentionProfile);
+    return true;
+  }
+  for (const auto& [name, what] : kProfiles) {
+    if (name != query.what) continue;
+    const bool is_said = query.last.count() != 0;
+    const Recording recording = KeepRecording(is_said ? query.last : std::chrono::seconds(1));
+    *profile =
+        ProfileFile(name, pprof, [&, of = what](ProfileFormat format) { return ProfileOf(recording, of, format); });
+    return true;
+  }
+  *why = base::StrCat("what=", query.what, ": expected cpu, waits, locks or contention");
+  return false;
+}
+
+}  // namespace weft::http

@@ -1,0 +1,24 @@
+// Copyright 2026 The Weft Authors.
+// SPDX-License-Identifier: Apache-2.0
+//
+// In place of sync/wait/contention.h: each wait is a sample, whose use the explorer watches (LC1).
+#ifndef WEFT_TESTS_MODEL_STUBS_CONTENTION_H_
+#define WEFT_TESTS_MODEL_STUBS_CONTENTION_H_
+
+#include "weft/tests/testing/interleave.h"
+
+namespace weft::synchronization {
+
+class ContentionSample {
+ public:
+  static bool IsNext() noexcept { return true; }
+  void End() noexcept { has_owner_.Write(true); }
+  void Finish(const void*) noexcept { static_cast<void>(has_owner_.Read()); }
+
+ private:
+  model::Data<bool> has_owner_{false};
+};
+
+}  // namespace weft::synchronization
+
+#endif  // WEFT_TESTS_MODEL_STUBS_CONTENTION_H_
