@@ -12,16 +12,16 @@
 // The first three are said when they have lasted for GroupOptions::stall_warning, and again each time that they have
 // lasted twice as long. Time counts as far as the Watchdog has looked: a pause of all threads (a stopped process, a
 // debugger) counts kMostSlot. For timers and for groups that work alone there must be kLeastLooks, too: on a busy
-// machine looks come late, and each thread needs a chance to run between two of them. A timer may be set for a time that
-// has passed: it counts as half the limit, and the time that it has been seen.
+// machine looks come late, and each thread needs a chance to run between two of them. A timer may be set for a time
+// that has passed: it counts as half the limit, and the time that it has been seen.
 //
 // Groups with different names (--fiber_groups) keep their work apart because they were told to: of such a pair nothing
 // is said, unless they share.
 //
-// Stacks. How many are in use is seen once a second (GroupOptions::stacks_seen_every); the least of kSeenPerLook makes a
-// look, so what comes and goes does not count. More at kGrowingLooks looks in a row, and no fewer than
-// GroupOptions::many_stacks: that is said, and again when there are twice as many. Unless the options say so, many are a
-// quarter of the memory of the machine or the container, at kHeldByStack each.
+// Stacks. How many are in use is seen once a second (GroupOptions::stacks_seen_every); the least of kSeenPerLook makes
+// a look, so what comes and goes does not count. More at kGrowingLooks looks in a row, and no fewer than
+// GroupOptions::many_stacks: that is said, and again when there are twice as many. Unless the options say so, many are
+// a quarter of the memory of the machine or the container, at kHeldByStack each.
 //
 // Cost: a few loads at each check, one more for each worker and timer shard. Nothing is counted for it.
 // By the Watchdog's thread. What it reads of a group is relaxed: each value is used alone, and may be late by a look.
