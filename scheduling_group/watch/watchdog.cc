@@ -58,6 +58,7 @@ Watchdog::WatchedWorker::~WatchedWorker() {
     const std::lock_guard guard(watchdog.workers_lock_);
     if (next_ != nullptr) next_->previous_ = previous_;
     (previous_ != nullptr ? previous_->next_ : watchdog.workers_) = next_;
+    if (watchdog.troubled_ == this) watchdog.troubled_ = nullptr;
   }
   is_over_->store(false, std::memory_order_relaxed);  // This thread's flag (TM3).
 }
@@ -154,6 +155,7 @@ void Watchdog::ThreadMain() noexcept {
   int quiet_checks = 0;
   next_warning_at_ = {};
   next_trouble_at_ = {};
+  many_stacks_ = ManyStacksOfThisMachine();
   while (!stopping_.load(std::memory_order_relaxed)) {
     quiet_checks = Check() ? 0 : quiet_checks + 1;
     if (quiet_checks < kQuietChecks) {
@@ -243,7 +245,7 @@ bool Watchdog::WatchedWorker::StandsForGroup() const noexcept {
 }
 
 // One at a check. Nothing while the pause after the last one goes on, which counts as not said.
-std::optional<GroupTrouble> Watchdog::FindTrouble() const {
+std::optional<GroupTrouble> Watchdog::FindTrouble() {
   const auto for_each_group = [this](auto f) {
     for (const WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
       if (worker->StandsForGroup()) f(*worker->group_, worker->group_watch_);
@@ -251,8 +253,10 @@ std::optional<GroupTrouble> Watchdog::FindTrouble() const {
   };
   for (WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
     if (!worker->StandsForGroup()) continue;
-    std::optional<GroupTrouble> trouble = worker->group_watch_.TakeTrouble(*worker->group_, for_each_group);
+    std::optional<GroupTrouble> trouble =
+        worker->group_watch_.FindTrouble(*worker->group_, many_stacks_, for_each_group);
     if (!trouble.has_value()) continue;
+    troubled_ = worker;
     if (auto* const standstill = std::get_if<Standstill>(&*trouble)) standstill->workers = WorkersOf(worker->group_);
     return trouble;
   }
@@ -268,10 +272,13 @@ std::vector<Standstill::Worker> Watchdog::WorkersOf(const SchedulingGroup* group
   return workers;
 }
 
+// If the line fails it is not said.
 void Watchdog::Report(const GroupTrouble& trouble) {
   const TimePoint begin = std::chrono::steady_clock::now();
   ReportTrouble(trouble);
   const TimePoint end = std::chrono::steady_clock::now();
+  const std::lock_guard guard(workers_lock_);
+  if (troubled_ != nullptr) troubled_->group_watch_.Said(trouble);
   next_trouble_at_ = end + std::min<std::chrono::nanoseconds>(kPauseAfterReport * (end - begin), kMostReportPause);
 }
 

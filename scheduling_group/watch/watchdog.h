@@ -255,7 +255,7 @@ class Watchdog {
   }
   bool Check() noexcept;
   void CheckLimits(TimePoint now, Reports* reports);
-  std::optional<GroupTrouble> FindTrouble() const;
+  std::optional<GroupTrouble> FindTrouble();
   std::vector<Standstill::Worker> WorkersOf(const SchedulingGroup* group) const;
   void Report(const GroupTrouble& trouble);
   bool AllSleep() noexcept;
@@ -263,13 +263,15 @@ class Watchdog {
   WatchSwitch switch_;
   WatchTimers timers_;
   std::mutex workers_lock_;
-  WatchedWorker* workers_ = nullptr;  // guarded by workers_lock_
+  WatchedWorker* workers_ = nullptr;   // guarded by workers_lock_
+  WatchedWorker* troubled_ = nullptr;  // likewise: of the last FindTrouble(), unless it has ended
   std::mutex teams_lock_;
   unsigned teams_ = 0;  // guarded by teams_lock_, both
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   TimePoint next_warning_at_{};           // Used by the thread only.
   TimePoint next_trouble_at_{};           // likewise
+  std::size_t many_stacks_ = 0;           // likewise
   std::atomic<std::uint64_t> checks_{0};  // Only the thread writes it.
   WaitRecorder long_slices_;              // likewise
 };
