@@ -134,8 +134,17 @@ class RequestHandler {
     longest_first_wait_ = first;
     longest_wait_ = next;
   }
-  // Of its fibers in dumps, unless TcpServer::Options::connection_fiber has one: a string that is never destroyed.
-  void SetFiberName(const char* name) noexcept { fiber_name_ = name; }
+  // A string literal: fibers refer to it. The compiler refuses others.
+  class FiberName {
+   public:
+    consteval FiberName(const char* literal) noexcept : text_(literal) {}  // NOLINT(google-explicit-constructor)
+
+   private:
+    friend class RequestHandler;
+    const char* text_;
+  };
+  // Of its fibers in dumps, unless TcpServer::Options::connection_fiber has one.
+  void SetFiberName(FiberName name) noexcept { fiber_name_ = name.text_; }
 
  private:
   friend class TcpServer;

@@ -3,14 +3,11 @@
 
 #include "weft/scheduling_group/watch/group_watch.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <array>
-#include <charconv>
 #include <cstdint>
-#include <limits>
 
+#include "weft/numa/machine/cgroup.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 
 namespace weft::scheduling_group {
@@ -18,26 +15,6 @@ namespace {
 
 // What a fiber's stack holds that reads and writes, and calls a few libraries.
 constexpr std::size_t kHeldByStack = std::size_t{16} << 10;
-
-constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
-
-std::uint64_t MemoryOfMachine() noexcept {
-  const long pages = ::sysconf(_SC_PHYS_PAGES);
-  const long page = ::sysconf(_SC_PAGESIZE);
-  return pages > 0 && page > 0 ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page) : kNoLimit;
-}
-
-// As a container sees it.
-std::uint64_t MemoryOfContainer() noexcept {
-  const int fd = ::open("/sys/fs/cgroup/memory.max", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return kNoLimit;
-  std::array<char, 32> text;
-  const ssize_t size = ::read(fd, text.data(), text.size());
-  ::close(fd);
-  std::uint64_t limit = kNoLimit;
-  if (size > 0) static_cast<void>(std::from_chars(text.data(), text.data() + size, limit));  // Or "max".
-  return limit;
-}
 
 TimerThread ReadTimers(const SchedulingGroup& group) {
   // acquire: pairs with the release in timer_worker.cc.
@@ -47,8 +24,13 @@ TimerThread ReadTimers(const SchedulingGroup& group) {
 
 }  // namespace
 
-std::size_t ManyStacksOfThisMachine() noexcept {
-  return static_cast<std::size_t>(std::min(MemoryOfMachine(), MemoryOfContainer()) / 4 / kHeldByStack);
+std::size_t ManyStacksOfThisMachine() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page = ::sysconf(_SC_PAGESIZE);
+  constexpr double kUnknown = 1e18;
+  double bytes = pages > 0 && page > 0 ? static_cast<double>(pages) * static_cast<double>(page) : kUnknown;
+  if (const std::optional<double> limit = numa::ReadMemoryLimit()) bytes = std::min(bytes, *limit);
+  return static_cast<std::size_t>(bytes / 4 / kHeldByStack);
 }
 
 void StackGrowth::See(std::size_t in_use) noexcept {
@@ -125,7 +107,7 @@ std::optional<GroupTrouble> GroupWatch::FindLateTimers(const SchedulingGroup& gr
   LateTimers trouble{.label = group.Label(), .timers = timers_, .does = LookAtThread(timers_.thread)};
   const TimerThread now = ReadTimers(group);
   if (now.late < LimitOf(group) / 2) return std::nullopt;
-  if (in_callback_.looks() < kLeastLooks) {
+  if (in_callback_.looks() + 1 < kLeastLooks) {
     trouble.timers.callback = {};
   } else if (now.callback != timers_.callback) {
     return std::nullopt;

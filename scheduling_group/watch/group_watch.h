@@ -150,7 +150,7 @@ class GroupWatch {
   // At each check, while the group's workers are there (TM3).
   void Look(SchedulingGroup* group, TimePoint now);
 
-  // What is to be said of the group now, until Said(). A Standstill is without its workers.
+  // What is to be said of the group now, until Said(). A Standstill is without its workers. many_stacks 0: never.
   // for_each(f) calls f(other, watch) for each group that is looked at, and its GroupWatch.
   template <class ForEach>
   std::optional<GroupTrouble> FindTrouble(const SchedulingGroup& group, std::size_t many_stacks, ForEach&& for_each) {
@@ -206,14 +206,14 @@ class GroupWatch {
   Streak busy_;
   Streak asleep_;
   Streak timers_due_;   // for half the limit
-  Streak in_callback_;  // in the same one
+  Streak in_callback_;  // in the same one as at the look before
   TimerThread timers_;
   StackGrowth stacks_;
   TimePoint stacks_seen_at_{};
 };
 
 // A quarter of the memory that the process may use, at kHeldByStack each. Reads files.
-std::size_t ManyStacksOfThisMachine() noexcept;
+std::size_t ManyStacksOfThisMachine();
 
 }  // namespace weft::scheduling_group
 

@@ -155,7 +155,10 @@ void Watchdog::ThreadMain() noexcept {
   int quiet_checks = 0;
   next_warning_at_ = {};
   next_trouble_at_ = {};
-  many_stacks_ = ManyStacksOfThisMachine();
+  try {
+    many_stacks_ = ManyStacksOfThisMachine();
+  } catch (const std::exception&) {  // No memory: nothing is said of it.
+  }
   while (!stopping_.load(std::memory_order_relaxed)) {
     quiet_checks = Check() ? 0 : quiet_checks + 1;
     if (quiet_checks < kQuietChecks) {

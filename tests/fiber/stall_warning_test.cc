@@ -306,6 +306,9 @@ TEST(LoneGroupOfOptions, SaysWhatForbidsTheOthersToHelp) {
   base::SetLogSink({});
   EXPECT_NE(line.find("; group 1 may not steal from it (--fiber_work_stealing_ratio): allow that"), std::string::npos)
       << line;
+  // The program was told to: not before ten times the limit.
+  const std::string_view before_time = "works alone: for ";
+  EXPECT_GE(std::stol(line.substr(line.find(before_time) + before_time.size())), 300) << line;
 }
 
 class DescriptorsTest : public StallWarningTest {

@@ -177,10 +177,9 @@ class LateTimersTest : public ::testing::Test {
     gets_on = false;
     reads = 0;
   }
-  // At a look after 10 ms.
-  std::optional<LateTimers> Look(std::string_view callback) {
+  std::optional<LateTimers> Look(std::string_view callback, std::chrono::milliseconds after = 10ms) {
     timers = {.late = 1h, .thread = 1 << 30, .callback = callback};
-    watch_.Look(&group_, now_ += 10ms);
+    watch_.Look(&group_, now_ += after);
     const auto trouble = watch_.FindTrouble(group_, /*many_stacks=*/1'000'000, [](const auto&) {});
     if (!trouble.has_value()) return std::nullopt;
     watch_.Said(*trouble);
@@ -204,6 +203,15 @@ TEST_F(LateTimersTest, AreSaidAtTheLimitAndWhenItHasDoubled) {
     said.push_back(look);
   }
   EXPECT_EQ(said, (std::vector<int>{50, 150, 350}));
+}
+
+// On a busy machine the Watchdog looks seldom.
+TEST_F(LateTimersTest, FewLooksAreNoEvidence) {
+  std::optional<LateTimers> trouble;
+  unsigned looks = 0;
+  while (!(trouble = Look("Refresh", 100ms)).has_value()) ++looks;
+  EXPECT_EQ(looks, GroupWatch::kLeastLooks - 1);
+  EXPECT_EQ(trouble->timers.callback, "Refresh");
 }
 
 TEST_F(LateTimersTest, ACallbackThatHasJustBegunIsNotTheCause) {
