@@ -137,6 +137,7 @@ class RequestHandler {
   // A string literal: fibers refer to it. The compiler refuses others.
   class FiberName {
    public:
+    // Of this text.
     consteval FiberName(const char* literal) noexcept : text_(literal) {}  // NOLINT(google-explicit-constructor)
 
    private:

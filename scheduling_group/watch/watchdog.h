@@ -229,8 +229,8 @@ class Watchdog {
   pid_t ThreadOf(const FiberEntity* fiber) noexcept;
 
   // Statistics.
-  // How long fibers ran without a switch, of those that two checks have seen: from the first of these to the last, which
-  // is 2 * kCheckEvery too short at most while checks come in time. They count when they are over.
+  // How long fibers ran without a switch, of those that two checks have seen: from the first of these to the last,
+  // which is 2 * kCheckEvery too short at most while checks come in time. They count when they are over.
   void AddLongSlicesTo(WaitHistogram* histogram) const { long_slices_.AddTo(histogram); }
   std::uint64_t checks() const noexcept { return checks_.load(std::memory_order_relaxed); }
   // All workers sleep, and the Watchdog waits until one gets up.

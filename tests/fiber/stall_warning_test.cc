@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // What the Watchdog says without being asked: all workers of a group are stuck, and fibers are ready
-// (--fiber_stall_warning_ms); timers are late; a group works while another one sleeps; descriptors are near their limit.
+// (--fiber_stall_warning_ms); timers are late; a group works while another one sleeps; descriptors are near their
+// limit.
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
