@@ -84,6 +84,9 @@ std::size_t GetSchedulingGroupCount();
 using GroupCounts = scheduling_group::GroupCounts;
 using WorkerCounts = scheduling_group::WorkerCounts;
 using StealCounts = scheduling_group::StealCounts;
+using TimerCounts = scheduling_group::TimerCounts;
+// A distribution of times (scheduling_group/watch/wait_samples.h).
+using WaitHistogram = scheduling_group::WaitHistogram;
 
 // The counts of each group since the runtime was started. A snapshot.
 std::vector<GroupCounts> GetSchedulingCounts();

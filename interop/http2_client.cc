@@ -105,7 +105,7 @@ Http2ClientConnection::~Http2ClientConnection() {
 
 bool Http2ClientConnection::Start() {
   WEFT_CHECK(!reader_.Joinable(), "Http2Client::Start: called twice");
-  auto started = Fiber::TryStart({.name = "http2_client"}, [this] { static_cast<void>(Run(Stay::kUntilOver)); });
+  auto started = Fiber::TryStart({.name = "http2 client"}, [this] { static_cast<void>(Run(Stay::kUntilOver)); });
   if (!started.has_value()) return false;
   reader_ = std::move(*started);
   return true;

@@ -172,6 +172,7 @@ bool TcpServer::AcceptOne(bool in_scope, Deadline until) {
   // Not before the wait: in the heap it would lie behind all others, and keep their memory from the system.
   std::unique_ptr<Connection> connection = NewConnection(in_scope);
   if (connection == nullptr) {
+    not_started_.fetch_add(1, std::memory_order_relaxed);
     accepted_.fetch_add(1, std::memory_order_relaxed);
     refused_.fetch_add(1, std::memory_order_relaxed);
     stream.Reset();
@@ -198,6 +199,7 @@ bool TcpServer::AcceptOne(bool in_scope, Deadline until) {
   if ((served_ == Served::kRequests && !StartSweep()) ||
       !fiber::detail::StartNamed(fiber_name_, options_.connection_fiber, [this, raw] { Serve(raw); })) {
     refused_.fetch_add(1, std::memory_order_relaxed);
+    not_started_.fetch_add(1, std::memory_order_relaxed);
     End(raw);
   }
   return true;
@@ -220,6 +222,7 @@ bool TcpServer::Admits() {
   bool admitted = false;
   LogWhatItThrows("Options::admit", local_address_,
                   [&] { static_cast<void>(admit_scope_.Run([&] { admitted = options_.admit(); })); });
+  if (!admitted) not_admitted_.fetch_add(1, std::memory_order_relaxed);
   return admitted;
 }
 
@@ -457,6 +460,8 @@ TcpServer::Counts TcpServer::counts() const {
   return {.accepted = accepted_.load(std::memory_order_relaxed),
           .refused = refused_.load(std::memory_order_relaxed),
           .over_host_limit = over_host_limit_.load(std::memory_order_relaxed),
+          .not_admitted = not_admitted_.load(std::memory_order_relaxed),
+          .not_started = not_started_.load(std::memory_order_relaxed),
           .timed_out = shared_.timed_out.load(std::memory_order_relaxed),
           .open = open_};
 }

@@ -134,8 +134,18 @@ class RequestHandler {
     longest_first_wait_ = first;
     longest_wait_ = next;
   }
-  // Of its fibers in dumps, unless TcpServer::Options::connection_fiber has one: a string that is never destroyed.
-  void SetFiberName(const char* name) noexcept { fiber_name_ = name; }
+  // A string literal: fibers refer to it. The compiler refuses others.
+  class FiberName {
+   public:
+    // Of this text.
+    consteval FiberName(const char* literal) noexcept : text_(literal) {}  // NOLINT(google-explicit-constructor)
+
+   private:
+    friend class RequestHandler;
+    const char* text_;
+  };
+  // Of its fibers in dumps, unless TcpServer::Options::connection_fiber has one.
+  void SetFiberName(FiberName name) noexcept { fiber_name_ = name.text_; }
 
  private:
   friend class TcpServer;
@@ -225,6 +235,8 @@ class TcpServer {
     // By Options::admit; or no fiber could be started, or the deadline of Stop() had passed; or the next line.
     std::uint64_t refused = 0;
     std::uint64_t over_host_limit = 0;  // Options::max_connections_per_host
+    std::uint64_t not_admitted = 0;     // of `refused`: by Options::admit
+    std::uint64_t not_started = 0;      // of `refused`: there was no fiber for it, or no memory
     // Connections that have waited for a request longer than first_request_timeout, idle_timeout, or read_timeout in
     // their place: each once. Other calls that a time-out ends are not counted: the handler sees their error.
     std::uint64_t timed_out = 0;
@@ -340,6 +352,8 @@ class TcpServer {
   std::atomic<std::uint64_t> accepted_{0};
   std::atomic<std::uint64_t> refused_{0};
   std::atomic<std::uint64_t> over_host_limit_{0};
+  std::atomic<std::uint64_t> not_admitted_{0};
+  std::atomic<std::uint64_t> not_started_{0};
   base::SpinLock retry_lock_;
   FiberEvent sweep_now_;
 };

@@ -10,6 +10,9 @@
 
 #include "weft/base/report/check.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/scheduling_group/watch/watchdog.h"
+#include "weft/sync/cancel/cancel_counts.h"
+#include "weft/sync/cancel/cancel_node.h"
 #include "weft/timer/callback/timer_census.h"
 #include "weft/version.h"
 
@@ -85,6 +88,9 @@ RuntimeMetrics Metrics() {
   metrics.groups = GetSchedulingCounts();
   metrics.admission = GetAdmissionCounts();
   metrics.blocking = GetFiberBlockingCounts();
+  metrics.cancellations = synchronization::CancelCounts::Of(synchronization::CancelReason::kCancelled);
+  metrics.deadlines_passed = synchronization::CancelCounts::Of(synchronization::CancelReason::kDeadline);
+  scheduling_group::Watchdog::Get().AddLongSlicesTo(&metrics.long_slices);
   return metrics;
 }
 
@@ -132,25 +138,61 @@ void MetricsText::Gauge(std::string_view name, std::string_view help, const std:
   for (const Value& value : values) Put(name, value.labels, NumberOf(value.value));
 }
 
-void MetricsText::PutReadyWaits(const std::vector<GroupCounts>& groups) {
-  constexpr std::string_view kName = "weft_ready_wait_seconds";
-  BeginFamily(kName, "histogram", "How long ready fibers have waited until a worker ran them: estimates.");
-  for (const GroupCounts& counts : groups) {
-    const scheduling_group::WaitHistogram& waits = counts.ready_wait;
-    const std::string bucket = std::string(kName) + "_bucket";
-    Labels labels = OfGroup(counts);
-    labels.emplace_back("le", "");
-    // 1 us to 17 s, in steps of 4, where its own buckets begin.
-    for (unsigned bits = 10; bits <= 34; bits += 2) {
-      const std::chrono::nanoseconds limit(std::int64_t{1} << bits);
-      labels.back().second = NumberOf(std::chrono::duration<double>(limit).count());
-      Put(bucket, labels, std::to_string(waits.FibersBelow(limit)));
-    }
-    labels.back().second = "+Inf";
-    Put(bucket, labels, std::to_string(waits.fibers()));
-    Put(std::string(kName) + "_sum", OfGroup(counts), NumberOf(std::chrono::duration<double>(waits.Sum()).count()));
-    Put(std::string(kName) + "_count", OfGroup(counts), std::to_string(waits.fibers()));
+void MetricsText::PutHistogram(std::string_view name, const Labels& labels,
+                               const scheduling_group::WaitHistogram& histogram) {
+  const std::string bucket = std::string(name) + "_bucket";
+  Labels of_bucket = labels;
+  of_bucket.emplace_back("le", "");
+  // 1 us to 17 s, in steps of 4, where its own buckets begin.
+  for (unsigned bits = 10; bits <= 34; bits += 2) {
+    const std::chrono::nanoseconds limit(std::int64_t{1} << bits);
+    of_bucket.back().second = NumberOf(std::chrono::duration<double>(limit).count());
+    Put(bucket, of_bucket, std::to_string(histogram.FibersBelow(limit)));
   }
+  of_bucket.back().second = "+Inf";
+  Put(bucket, of_bucket, std::to_string(histogram.fibers()));
+  Put(std::string(name) + "_sum", labels, NumberOf(std::chrono::duration<double>(histogram.Sum()).count()));
+  Put(std::string(name) + "_count", labels, std::to_string(histogram.fibers()));
+}
+
+void MetricsText::AddTimersAndPolls(const std::vector<GroupCounts>& groups) {
+  Counter("weft_timers_set", "Timers and time-outs of waits that were set, or set again.",
+          Each(groups, [](const auto& g) { return g.timers.set; }));
+  Counter("weft_timers_fired", "Those that have fired.", Each(groups, [](const auto& g) { return g.timers.fired; }));
+  Gauge("weft_timers_armed", "Those that are set now.", Each(groups, [](const auto& g) { return g.timers.armed; }));
+  BeginFamily("weft_timer_lateness_seconds", "histogram",
+              "How late timers have fired, of those that fired together the first one, in steps of 33 us.");
+  for (const GroupCounts& g : groups) PutHistogram("weft_timer_lateness_seconds", OfGroup(g), g.timers.lateness);
+  Gauge("weft_descriptors", "Descriptors that fibers wait for, or have waited for, and that are open.",
+        Each(groups, [](const auto& g) { return g.reactor.descriptors; }));
+  Counter("weft_polls", "Polls for input and output that did not wait.",
+          Each(groups, [](const auto& g) { return g.reactor.polls; }));
+  Counter("weft_poll_waits", "Times that a worker went to sleep in a poll.",
+          Each(groups, [](const auto& g) { return g.reactor.waits; }));
+  Counter("weft_poll_events", "Descriptors that polls found ready.",
+          Each(groups, [](const auto& g) { return g.reactor.events; }));
+}
+
+void MetricsText::AddAdmissionAndBlocking(const RuntimeMetrics& metrics) {
+  const AdmissionCounts& admission = metrics.admission;
+  Counter("weft_admissions", "Work that asked whether it may begin, by the answer.",
+          {{{{"answer", "admitted"}}, static_cast<double>(admission.admitted)},
+           {{{"answer", "refused_ready_wait"}}, static_cast<double>(admission.refused_ready_wait)},
+           {{{"answer", "refused_fibers"}}, static_cast<double>(admission.refused_fibers)}});
+  const io::BlockingCounts& blocking = metrics.blocking;
+  Counter("weft_blocking_calls", "Calls that the pool for blocking calls has begun.",
+          One(static_cast<double>(blocking.calls)));
+  Counter("weft_blocking_threads_refused", "Times that the system would not make a thread for the pool.",
+          One(static_cast<double>(blocking.threads_refused)));
+  Gauge("weft_blocking_threads", "Threads of the pool.", One(static_cast<double>(blocking.threads)));
+  Gauge("weft_blocking_running", "Calls that run.", One(static_cast<double>(blocking.running)));
+  Gauge("weft_blocking_abandoned", "Calls that run, and whose callers have gone.",
+        One(static_cast<double>(blocking.abandoned)));
+  Gauge("weft_blocking_queued", "Calls that wait for a thread.", One(static_cast<double>(blocking.queued)));
+  Gauge("weft_blocking_waiting_for_capacity", "Callers that wait for room in the pool's queue.",
+        One(static_cast<double>(blocking.waiting_for_capacity)));
+  Gauge("weft_blocking_longest_wait_seconds", "Of a call, until it began.",
+        One(std::chrono::duration<double>(blocking.longest_wait).count()));
 }
 
 void MetricsText::Add(const RuntimeMetrics& metrics) {
@@ -186,27 +228,19 @@ void MetricsText::Add(const RuntimeMetrics& metrics) {
   Counter("weft_steals", "Fibers that were taken from another group.", Steals(groups, &StealCounts::stolen_in));
   Counter("weft_adoptions", "Fibers of another group that a fiber of this one, with which they take turns, took in.",
           sum(&WorkerCounts::adopted));
-  PutReadyWaits(groups);
+  BeginFamily("weft_ready_wait_seconds", "histogram",
+              "How long ready fibers have waited until a worker ran them: estimates.");
+  for (const GroupCounts& g : groups) PutHistogram("weft_ready_wait_seconds", OfGroup(g), g.ready_wait);
+  AddTimersAndPolls(groups);
 
-  const AdmissionCounts& admission = metrics.admission;
-  Counter("weft_admissions", "Work that asked whether it may begin, by the answer.",
-          {{{{"answer", "admitted"}}, static_cast<double>(admission.admitted)},
-           {{{"answer", "refused_ready_wait"}}, static_cast<double>(admission.refused_ready_wait)},
-           {{{"answer", "refused_fibers"}}, static_cast<double>(admission.refused_fibers)}});
-  const io::BlockingCounts& blocking = metrics.blocking;
-  Counter("weft_blocking_calls", "Calls that the pool for blocking calls has begun.",
-          One(static_cast<double>(blocking.calls)));
-  Counter("weft_blocking_threads_refused", "Times that the system would not make a thread for the pool.",
-          One(static_cast<double>(blocking.threads_refused)));
-  Gauge("weft_blocking_threads", "Threads of the pool.", One(static_cast<double>(blocking.threads)));
-  Gauge("weft_blocking_running", "Calls that run.", One(static_cast<double>(blocking.running)));
-  Gauge("weft_blocking_abandoned", "Calls that run, and whose callers have gone.",
-        One(static_cast<double>(blocking.abandoned)));
-  Gauge("weft_blocking_queued", "Calls that wait for a thread.", One(static_cast<double>(blocking.queued)));
-  Gauge("weft_blocking_waiting_for_capacity", "Callers that wait for room in the pool's queue.",
-        One(static_cast<double>(blocking.waiting_for_capacity)));
-  Gauge("weft_blocking_longest_wait_seconds", "Of a call, until it began.",
-        One(std::chrono::duration<double>(blocking.longest_wait).count()));
+  BeginFamily("weft_long_slice_seconds", "histogram",
+              "How long fibers have run without a switch, of those that did for 10 ms or more, when it was over.");
+  PutHistogram("weft_long_slice_seconds", {}, metrics.long_slices);
+  Counter("weft_cancellations", "Scopes, tasks and fibers that were cancelled, by the reason.",
+          {{{{"reason", "cancelled"}}, static_cast<double>(metrics.cancellations)},
+           {{{"reason", "deadline"}}, static_cast<double>(metrics.deadlines_passed)}});
+
+  AddAdmissionAndBlocking(metrics);
 }
 
 void MetricsText::Add(const std::vector<std::pair<std::string, io::TcpServer::Counts>>& servers) {
@@ -220,8 +254,21 @@ void MetricsText::Add(const std::vector<std::pair<std::string, io::TcpServer::Co
     return values;
   };
   Counter("weft_server_accepted", "Connections that were accepted.", each(&Counts::accepted));
-  Counter("weft_server_refused", "Connections that were refused, for whatever reason.", each(&Counts::refused));
-  Counter("weft_server_over_host_limit", "Those of a host that had too many.", each(&Counts::over_host_limit));
+  std::vector<Value> refused;
+  for (const auto& [name, counts] : servers) {
+    const auto by = [&, &server = name](std::string_view cause, std::uint64_t count) {
+      refused.push_back({{{"server", server}, {"cause", std::string(cause)}}, static_cast<double>(count)});
+    };
+    const std::uint64_t known = counts.over_host_limit + counts.not_admitted + counts.not_started;
+    by("host_limit", counts.over_host_limit);
+    by("not_admitted", counts.not_admitted);
+    by("not_started", counts.not_started);
+    by("stopped", counts.refused > known ? counts.refused - known : 0);  // They are read one after the other.
+  }
+  Counter("weft_server_refused",
+          "Connections that were refused: a host had too many, Options::admit said no, there was no fiber or memory for"
+          " one, or the server had stopped.",
+          refused);
   Counter("weft_server_timed_out", "Connections that have waited too long for a request.", each(&Counts::timed_out));
   Gauge("weft_server_open", "Connections that are open.", each(&Counts::open));
 }

@@ -14,7 +14,7 @@
 //
 // Names begin with `weft_`; times are in seconds, memory in bytes. Counters begin at 0 when the runtime starts. What is
 // of a scheduling group has the label `group`, and `name` if it has one (--fiber_groups). A histogram's waits are
-// estimates (scheduling_group/watch/wait_samples.h says how they are sampled), its sum, too.
+// estimates (scheduling_group/watch/wait_samples.h says how they are sampled), its sum, too. docs/metrics.md lists all.
 //
 // Cost: Metrics() reads what workers count anyway: some microseconds a group and a worker. Nothing is counted for it.
 //
@@ -46,6 +46,12 @@ struct RuntimeMetrics {
   std::vector<GroupCounts> groups;  // empty: no runtime
   AdmissionCounts admission;        // fiber/fiber_limiter.h
   io::BlockingCounts blocking;      // the pool of io/fiber_blocking.h
+  // Since the process began: scopes that were cancelled, and those whose deadlines have passed.
+  std::uint64_t cancellations = 0;
+  std::uint64_t deadlines_passed = 0;
+  // How long fibers have run without a switch, of those that did for 10 ms or more: since the process began, and from
+  // one look each 10 ms to another (scheduling_group/watch/watchdog.h).
+  WaitHistogram long_slices;
 };
 // See above.
 RuntimeMetrics Metrics();
@@ -86,7 +92,10 @@ class MetricsText {
  private:
   void BeginFamily(std::string_view name, std::string_view type, std::string_view help);
   void Put(std::string_view name, const Labels& labels, std::string_view value);
-  void PutReadyWaits(const std::vector<GroupCounts>& groups);
+  void AddAdmissionAndBlocking(const RuntimeMetrics& metrics);
+  void AddTimersAndPolls(const std::vector<GroupCounts>& groups);
+  // One histogram; its family has begun.
+  void PutHistogram(std::string_view name, const Labels& labels, const WaitHistogram& histogram);
 
   const MetricsFormat format_;
   std::string text_;

@@ -251,7 +251,10 @@ std::size_t RuntimeInstance::GroupsNamed(std::string_view name) const {
 
 std::vector<scheduling_group::GroupCounts> RuntimeInstance::counts() const {
   std::vector<scheduling_group::GroupCounts> counts;
-  for (const auto& group : groups_) counts.push_back(scheduling_group::ReadCounts(*group));
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    counts.push_back(scheduling_group::ReadCounts(*groups_[g]));
+    counts.back().timers = timers_[g]->counts();
+  }
   return counts;
 }
 

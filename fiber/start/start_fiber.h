@@ -196,8 +196,8 @@ template <class F>
   return StartPlain(caller, kPlain, std::forward<F>(f), [](scheduling_group::FiberEntity*) {});
 }
 
-// For fibers that Weft starts: as StartFiberDetached(), with this name unless the attributes have one. It is not copied:
-// a string that is never destroyed.
+// For fibers that Weft starts: as StartFiberDetached(), with this name unless the attributes have one. It is not
+// copied: a string that is never destroyed.
 template <class F>
 [[nodiscard]] bool StartNamed(const char* name, const FiberAttributes& attributes, F&& f) {
   constexpr const char* kCaller = "StartFiberDetached";

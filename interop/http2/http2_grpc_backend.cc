@@ -67,7 +67,7 @@ GrpcBackend::GrpcBackend(GrpcPeer peer, const Http2GrpcClientOptions& options, G
       tally_(*tally),
       breaker_(options.breaker) {
   if (!options_.health_service.has_value()) return;
-  static_cast<void>(tasks_.Start({.name = "grpc_health"}, [this] { WatchHealth(); }));
+  static_cast<void>(tasks_.Start({.name = "grpc health"}, [this] { WatchHealth(); }));
 }
 
 GrpcBackend::~GrpcBackend() { tasks_.Cancel(); }
@@ -117,7 +117,7 @@ std::error_code GrpcBackend::AwaitConnection(Deadline deadline, std::shared_ptr<
 }
 
 bool GrpcBackend::StartToConnect() {
-  is_connecting_ = tasks_.Start({.name = "grpc_connect"}, [this] { Connect(); });
+  is_connecting_ = tasks_.Start({.name = "grpc connect"}, [this] { Connect(); });
   return is_connecting_;
 }
 

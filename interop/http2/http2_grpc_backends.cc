@@ -89,7 +89,7 @@ void GrpcBackends::LookUpSoon() {
 
 void GrpcBackends::LookUpIfDue() {
   if (is_looking_up_ || !look_up_at_.expired()) return;
-  is_looking_up_ = tasks_.Start({.name = "grpc_look_up"}, [this] { LookUp(); });
+  is_looking_up_ = tasks_.Start({.name = "grpc look up"}, [this] { LookUp(); });
 }
 
 void GrpcBackends::LookUp() {

@@ -99,15 +99,8 @@ class EpollReactor final : public scheduling_group::Reactor, private scheduling_
   static EpollReactor* OfCurrentGroup(std::error_code* error);
   ~EpollReactor() override;
 
-  // Statistics.
-  struct Counts {
-    std::uint64_t waits = 0;           // workers that went to sleep in the poll
-    std::uint64_t polls = 0;           // polls that did not wait
-    std::uint64_t events = 0;          // reported in all
-    std::uint64_t watchdog_wakes = 0;  // sleepers woken because none polled
-    std::uint32_t descriptors = 0;     // registered now
-  };
-  Counts counts() const noexcept;
+  using Counts = scheduling_group::ReactorCounts;
+  Counts counts() const noexcept override;
   scheduling_group::SchedulingGroup* group() const noexcept { return group_; }
   // Any thread. The runtime has stopped the group's workers, perhaps for ever, so waiters must not rely on it.
   bool is_left() const noexcept { return group_->stopping(); }

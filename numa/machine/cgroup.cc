@@ -53,7 +53,7 @@ std::string Unescape(std::string_view text) {
 }
 
 // Our groups, without mounts. A line of /proc/self/cgroup is "4:cpu,cpuacct:/a/b", or in version 2 "0::/a/b".
-std::vector<Hierarchy> ReadGroups(const std::string& root) {
+std::vector<Hierarchy> ReadGroups(const std::string& root, std::string_view controller) {
   std::vector<Hierarchy> groups;
   std::ifstream file(root + "/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {
@@ -65,7 +65,7 @@ std::vector<Hierarchy> ReadGroups(const std::string& root) {
     hierarchy.group = line.substr(second + 1);
     if (controllers.empty()) {
       hierarchy.version = Version::kV2;
-    } else if (Contains(Split(controllers, ','), "cpu")) {
+    } else if (Contains(Split(controllers, ','), controller)) {
       hierarchy.version = Version::kV1;
     } else {
       continue;
@@ -76,15 +76,16 @@ std::vector<Hierarchy> ReadGroups(const std::string& root) {
 }
 
 // A line of mountinfo: "36 35 0:30 <root> <mount point> <options> [<tag>...] - <type> <source> <super options>".
-void FillInMount(const std::string& line, std::vector<Hierarchy>* hierarchies) {
+void FillInMount(const std::string& line, std::string_view controller, std::vector<Hierarchy>* hierarchies) {
   std::istringstream stream(line);
   std::string id, parent, device, mount_root, mount_point, word, type, source, options;
   stream >> id >> parent >> device >> mount_root >> mount_point;
   while (stream >> word && word != "-") continue;
   stream >> type >> source >> options;
   for (Hierarchy& hierarchy : *hierarchies) {
-    const bool matches = hierarchy.version == Version::kV2 ? type == "cgroup2"
-                                                           : type == "cgroup" && Contains(Split(options, ','), "cpu");
+    const bool matches = hierarchy.version == Version::kV2
+                             ? type == "cgroup2"
+                             : type == "cgroup" && Contains(Split(options, ','), controller);
     if (!matches || !hierarchy.mount_point.empty()) continue;
     hierarchy.mount_root = Unescape(mount_root);
     hierarchy.mount_point = Unescape(mount_point);
@@ -104,7 +105,7 @@ std::string PathBelowMount(const Hierarchy& hierarchy) {
   return group;
 }
 
-std::optional<double> ReadV2(const std::string& directory) {
+std::optional<double> ReadCpuV2(const std::string& directory) {
   std::ifstream file(directory + "/cpu.max");
   std::string quota_text;
   double period = 0;
@@ -115,7 +116,7 @@ std::optional<double> ReadV2(const std::string& directory) {
   return quota / period;
 }
 
-std::optional<double> ReadV1(const std::string& directory) {
+std::optional<double> ReadCpuV1(const std::string& directory) {
   std::ifstream quota_file(directory + "/cpu.cfs_quota_us");
   std::ifstream period_file(directory + "/cpu.cfs_period_us");
   double quota = 0;
@@ -124,33 +125,56 @@ std::optional<double> ReadV1(const std::string& directory) {
   return quota / period;
 }
 
-// The smallest quota from our group up to the mount point.
-std::optional<double> ReadHierarchy(const std::string& root, const Hierarchy& hierarchy) {
+// "max" is no limit.
+std::optional<double> ReadNumber(const std::string& path) {
+  std::ifstream file(path);
+  double number = 0;
+  return file >> number ? std::optional(number) : std::nullopt;
+}
+
+std::optional<double> ReadMemoryV2(const std::string& directory) { return ReadNumber(directory + "/memory.max"); }
+std::optional<double> ReadMemoryV1(const std::string& directory) {
+  return ReadNumber(directory + "/memory.limit_in_bytes");
+}
+
+// In a group's directory.
+using Reader = std::optional<double> (*)(const std::string& directory);
+
+// The smallest limit from our group up to the mount point.
+std::optional<double> ReadHierarchy(const std::string& root, const Hierarchy& hierarchy, Reader read) {
   std::optional<double> smallest;
   std::string path = PathBelowMount(hierarchy);
   for (;;) {
     const std::string directory = root + hierarchy.mount_point + path;
-    const auto quota = hierarchy.version == Version::kV2 ? ReadV2(directory) : ReadV1(directory);
-    if (quota && (!smallest || *quota < *smallest)) smallest = quota;
+    const auto limit = read(directory);
+    if (limit && (!smallest || *limit < *smallest)) smallest = limit;
     if (path.empty()) return smallest;
     const std::size_t slash = path.rfind('/');
     path.erase(slash == std::string::npos ? 0 : slash);
   }
 }
 
-}  // namespace
-
-std::optional<double> ReadCpuQuota(const std::string& root) {
-  std::vector<Hierarchy> hierarchies = ReadGroups(root);
+std::optional<double> ReadSmallest(const std::string& root, std::string_view controller, Reader v2, Reader v1) {
+  std::vector<Hierarchy> hierarchies = ReadGroups(root, controller);
   std::ifstream mounts(root + "/proc/self/mountinfo");
-  for (std::string line; std::getline(mounts, line);) FillInMount(line, &hierarchies);
+  for (std::string line; std::getline(mounts, line);) FillInMount(line, controller, &hierarchies);
   std::optional<double> smallest;
   for (const Hierarchy& hierarchy : hierarchies) {
     if (hierarchy.mount_point.empty()) continue;
-    const auto quota = ReadHierarchy(root, hierarchy);
-    if (quota && (!smallest || *quota < *smallest)) smallest = quota;
+    const auto limit = ReadHierarchy(root, hierarchy, hierarchy.version == Version::kV2 ? v2 : v1);
+    if (limit && (!smallest || *limit < *smallest)) smallest = limit;
   }
   return smallest;
+}
+
+}  // namespace
+
+std::optional<double> ReadCpuQuota(const std::string& root) {
+  return ReadSmallest(root, "cpu", &ReadCpuV2, &ReadCpuV1);
+}
+
+std::optional<double> ReadMemoryLimit(const std::string& root) {
+  return ReadSmallest(root, "memory", &ReadMemoryV2, &ReadMemoryV1);
 }
 
 }  // namespace weft::numa

@@ -8,6 +8,7 @@
 #include <signal.h>
 
 #include <array>
+#include <chrono>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -20,7 +21,8 @@
 #include "weft/fiber/runtime/dump_signal.h"
 #include "weft/observe/dump/dump_thread.h"
 #include "weft/observe/dump/signal_dump.h"
-#include "weft/observe/dump_fibers.h"
+#include "weft/observe/dump/write_dump.h"
+#include "weft/observe/dump_options.h"
 #include "weft/scheduling_group/watch/watch_report.h"
 
 extern "C" __attribute__((visibility("hidden"))) const char weft_observe_dumps;
@@ -75,13 +77,17 @@ void DumpOnCrash(bool wanted) {
 }
 
 // For the Watchdog, which does nothing else meanwhile: no source lines, and not much.
+constexpr std::chrono::milliseconds kMostReadingForWatchdog{100};
+
 std::string DescribeForWatchdog(std::string_view filter, bool running_stacks) {
   std::ostringstream out;
-  static_cast<void>(DumpFibers(out, {.filter = std::string(filter),
-                                     .running_stacks = running_stacks,
-                                     .source_lines = false,
-                                     .most_frames = 32,
-                                     .most_groups = 8}));
+  static_cast<void>(WriteDump(out,
+                              {.filter = std::string(filter),
+                               .running_stacks = running_stacks,
+                               .source_lines = false,
+                               .most_frames = 32,
+                               .most_groups = 8},
+                              std::chrono::steady_clock::now() + kMostReadingForWatchdog));
   return std::move(out).str();
 }
 

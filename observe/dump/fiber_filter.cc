@@ -140,14 +140,18 @@ std::string FiberFilter::Add(std::string_view key, std::string_view value) {
   return why;
 }
 
-bool FiberFilter::Accepts(const FiberRecord& fiber) const {
-  if (name_ && ::fnmatch(name_->c_str(), fiber.name.c_str(), 0) != 0) return false;
+bool FiberFilter::MayAccept(const FiberRecord& fiber) const {
   if (!HasOrIsEmpty(states_, StateOf(fiber))) return false;
-  if (!reasons_.empty() && !(fiber.is_parked && HasOrIsEmpty(reasons_, fiber.reason.kind()))) return false;
-  if (age_ && !(fiber.is_parked && fiber.waits_for >= *age_)) return false;
   if (group_ && fiber.group != group_) return false;
   if (group_name_ && fiber.group_name != *group_name_) return false;
   return !id_ || fiber.id == *id_;
+}
+
+bool FiberFilter::Accepts(const FiberRecord& fiber) const {
+  if (!MayAccept(fiber)) return false;
+  if (name_ && ::fnmatch(name_->c_str(), fiber.name.c_str(), 0) != 0) return false;
+  if (!reasons_.empty() && !(fiber.is_parked && HasOrIsEmpty(reasons_, fiber.reason.kind()))) return false;
+  return !age_ || (fiber.is_parked && fiber.waits_for >= *age_);
 }
 
 }  // namespace weft::observe

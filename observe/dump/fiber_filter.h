@@ -25,6 +25,8 @@ class FiberFilter {
   static std::optional<FiberFilter> Parse(std::string_view text, std::string* error);
 
   bool Accepts(const FiberRecord& fiber) const;
+  // By state, group and id: false: it is not accepted, whatever the rest of it is.
+  bool MayAccept(const FiberRecord& fiber) const;
 
  private:
   // "": it was understood.

@@ -75,6 +75,11 @@ std::optional<FiberRecord> FiberReader::ReadFiber(std::size_t index) {
   EntityCopy& copy = chunk_[index];
   FiberRecord record;
   record.entity = chunk_address_ + index * sizeof(FiberEntity);
+  if (wanted_ && copy->state().Load() != FiberPhase::kDead) {
+    DescribeCopy(copy, &record);
+    record.only_counted = !wanted_(record);
+    if (record.only_counted) return record;
+  }
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (copy->state().Load() == FiberPhase::kDead) return std::nullopt;
     EntityCopy again;
@@ -96,13 +101,17 @@ void FiberReader::FindGroup(const FiberEntity& fiber, FiberRecord* record) const
   record->group_name = is_there ? found->second.name : std::string();
 }
 
-bool FiberReader::Describe(const EntityCopy& copy, EntityCopy* again, FiberRecord* record) {
+void FiberReader::DescribeCopy(const EntityCopy& copy, FiberRecord* record) const {
   record->id = copy->id();
   record->phase = copy->state().Load();
   FindGroup(*copy, record);
+  record->stack_top = AddressOf(copy->stack_top());
+}
+
+bool FiberReader::Describe(const EntityCopy& copy, EntityCopy* again, FiberRecord* record) {
+  DescribeCopy(copy, record);
   record->in_scope = copy->cancel_word.scoped();
   record->cancelled = copy->cancel_word.pending();
-  record->stack_top = AddressOf(copy->stack_top());
   record->stack_low = AddressOf(copy->context.saved_stack_pointer());
   record->name.clear();
   if (copy->name_address() != nullptr) record->name = memory_.ReadString(AddressOf(copy->name_address()), kMostName);

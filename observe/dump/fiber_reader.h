@@ -40,10 +40,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "weft/observe/dump/memory_reader.h"
@@ -83,12 +85,16 @@ struct FiberRecord {
   std::uint64_t stack_top = 0;      // 0: it has no stack
   StackNote stack_note = StackNote::kNotWanted;
   int stack = StackTable::kNone;
+  bool only_counted = false;  // id, group, phase and stack_top are known, and no more
 };
 
 class FiberReader {
  public:
   // stacks: nullptr: they are not wanted. running: nullptr: those of fibers that run are not.
   explicit FiberReader(MemoryReader* memory, StackTable* stacks = nullptr, RunningStacks* running = nullptr);
+
+  // Fibers for which it is false are only counted, without a system call: FiberRecord::only_counted.
+  void ReadOnly(std::function<bool(const FiberRecord&)> wanted) { wanted_ = std::move(wanted); }
 
   // Calls visit(FiberRecord) for each fiber. A snapshot: fibers come and go meanwhile. False: the time was up before
   // all had been looked at.
@@ -129,6 +135,7 @@ class FiberReader {
   bool CopyChunk(std::size_t chunk);
   // Nothing: there is no fiber in it.
   std::optional<FiberRecord> ReadFiber(std::size_t index);
+  void DescribeCopy(const EntityCopy& copy, FiberRecord* record) const;
   // And reads the entity again. False: it cannot.
   bool Describe(const EntityCopy& copy, EntityCopy* again, FiberRecord* record);
   // last: the second copy at first, then the last one. False: the fiber has run meanwhile.
@@ -143,6 +150,7 @@ class FiberReader {
   MemoryReader& memory_;
   StackTable* const stacks_;
   RunningStacks* const running_;
+  std::function<bool(const FiberRecord&)> wanted_;
   struct Group {
     int id;
     std::string name;

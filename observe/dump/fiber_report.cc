@@ -103,7 +103,11 @@ std::string Describe(const FiberRecord& fiber) { return scheduling_group::Descri
 
 }  // namespace
 
-void FiberReport::Add(FiberRecord fiber) { fibers_.push_back(std::move(fiber)); }
+void FiberReport::Add(FiberRecord fiber) {
+  ++count_;
+  ++counts_[StateOf(fiber)];
+  if (!fiber.only_counted) fibers_.push_back(std::move(fiber));
+}
 
 void FiberReport::Remark(std::string line) { remarks_.push_back(std::move(line)); }
 
@@ -175,10 +179,8 @@ const FrameName& FiberReport::NameOf(std::uint64_t address) {
 // --- Text ---
 
 void FiberReport::WriteText(std::ostream& out) {
-  std::map<std::string_view, std::size_t> counts;
-  for (const FiberRecord& fiber : fibers_) ++counts[StateOf(fiber)];
-  out << "weft: " << fibers_.size() << " fibers: " << counts["parked"] << " parked, " << counts["ready"] << " ready, "
-      << counts["new"] << " new, " << counts["running"] << " running\n";
+  out << "weft: " << count_ << " fibers: " << counts_["parked"] << " parked, " << counts_["ready"] << " ready, "
+      << counts_["new"] << " new, " << counts_["running"] << " running\n";
   if (options_.stacks && !unwinder_.why_not().empty()) out << "no stacks are shown: " << unwinder_.why_not() << "\n";
   for (const std::string& remark : remarks_) out << remark << "\n";
   const std::vector<Group> groups = MakeGroups();
@@ -293,7 +295,7 @@ void FiberReport::WriteTextStack(std::ostream& out, const FiberRecord& fiber) {
 void FiberReport::WriteJson(std::ostream& out) {
   const std::vector<Group> groups = MakeGroups();
   std::map<int, std::size_t> numbers;  // of the stacks that are shown
-  out << "{\"fibers\": " << fibers_.size() << ", \"why_no_stacks\": ";
+  out << "{\"fibers\": " << count_ << ", \"why_no_stacks\": ";
   WriteQuoted(out, options_.stacks ? unwinder_.why_not() : "not asked for");
   out << ", \"remarks\": [";
   const char* separator = "";

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -66,7 +67,9 @@ class FiberReport {
   const FiberFilter& filter_;
   StackUnwinder& unwinder_;
   const StackTable& stacks_;
-  std::vector<FiberRecord> fibers_;                        // all: owners are among them
+  std::size_t count_ = 0;                                  // of all
+  std::map<std::string_view, std::size_t> counts_;         // likewise, by state
+  std::vector<FiberRecord> fibers_;                        // owners are among them
   std::map<std::uint64_t, const FiberRecord*> by_top_;     // of the stack
   std::map<std::uint64_t, const FiberRecord*> by_entity_;  // both: when all are there
   std::map<std::uint64_t, FrameName> names_;

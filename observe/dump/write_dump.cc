@@ -54,6 +54,10 @@ bool Write(std::ostream& out, const DumpOptions& options, TimePoint look_until) 
   if (has_stacks && options.running_stacks && !running.why_not().empty()) {
     report.Remark("no stacks of running fibers are shown: " + running.why_not());
   }
+  // Then names of owners may be missing, which are not asked for.
+  if (look_until != FiberReader::kAlways) {
+    reader.ReadOnly([&filter](const FiberRecord& fiber) { return filter->MayAccept(fiber); });
+  }
   if (!reader.ForEach([&report](FiberRecord fiber) { report.Add(std::move(fiber)); }, look_until)) {
     report.Remark("there are more fibers: the time was up");
   }

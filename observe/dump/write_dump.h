@@ -15,7 +15,8 @@
 namespace weft::observe {
 
 // False: the filter is not understood, or there is no memory; one line on `out` says so. Fibers that have not been
-// looked at by then are left out, and a line says so.
+// looked at by then are left out, and a line says so. With such a time, those that the filter leaves out are counted
+// only: an owner that it leaves out has no name.
 bool WriteDump(std::ostream& out, const DumpOptions& options,
                std::chrono::steady_clock::time_point look_until = FiberReader::kAlways) noexcept;
 

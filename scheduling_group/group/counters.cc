@@ -43,6 +43,7 @@ GroupCounts ReadCounts(const SchedulingGroup& group) {
   const context::StackPool::Statistics stacks = group.group_stacks().pool().statistics();
   counts.stacks_in_use = stacks.in_use;
   counts.stacks_cached = stacks.free_warm;
+  if (const Reactor* reactor = group.reactor()) counts.reactor = reactor->counts();
   for (unsigned w = 0; w < group.size(); ++w) {
     const WorkerCounters& worker = group.counters(w);
     const QueueCounts queue = group.policy().CountsOf(w);

@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/scheduling_group/idle/reactor.h"
 #include "weft/scheduling_group/watch/wait_samples.h"
 
 namespace weft::scheduling_group {
@@ -50,6 +51,15 @@ struct StealCounts {
   std::uint64_t stolen_in = 0;  // fibers
 };
 
+// Of a group's timers: those with callbacks, and the time-outs of waits.
+struct TimerCounts {
+  std::uint64_t set = 0;  // also: set again
+  std::uint64_t fired = 0;
+  std::size_t armed = 0;  // now
+  // How late they fired, of those that fired together the first one, at the granularity of a tick (timer_node.h).
+  WaitHistogram lateness;
+};
+
 struct GroupCounts {
   int group = 0;
   std::string name;  // of the group (--fiber_groups); empty: none
@@ -69,6 +79,8 @@ struct GroupCounts {
   std::uint64_t stolen_out_other_node = 0;  // ... by others
 
   WaitHistogram ready_wait;  // how long ready fibers waited until its workers ran them
+  ReactorCounts reactor;     // all 0 until a fiber of the group has waited for a descriptor
+  TimerCounts timers;        // only by GetSchedulingCounts()
 
   WorkerCounts Sum() const;
 };

@@ -36,6 +36,15 @@
 
 namespace weft::scheduling_group {
 
+// Statistics of a group's polls.
+struct ReactorCounts {
+  std::uint64_t waits = 0;           // workers that went to sleep in the poll
+  std::uint64_t polls = 0;           // polls that did not wait
+  std::uint64_t events = 0;          // reported in all
+  std::uint64_t watchdog_wakes = 0;  // sleepers woken because none polled
+  std::uint32_t descriptors = 0;     // registered now
+};
+
 class Reactor {
  public:
   virtual ~Reactor() = default;
@@ -61,6 +70,9 @@ class Reactor {
 
   // Any thread. The Wait() that is under way, or the next one, returns.
   virtual void Interrupt() = 0;
+
+  // Any thread.
+  virtual ReactorCounts counts() const noexcept { return {}; }
 };
 
 // Holds a group's poller. Any thread.

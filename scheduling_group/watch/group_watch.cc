@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <fstream>
 
+#include "weft/numa/machine/cgroup.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 
 namespace weft::scheduling_group {
@@ -16,64 +16,79 @@ namespace {
 // What a fiber's stack holds that reads and writes, and calls a few libraries.
 constexpr std::size_t kHeldByStack = std::size_t{16} << 10;
 
-// Those that hold a quarter of what the process may have.
-std::size_t ManyStacksOfThisMachine() {
-  static const std::size_t many = [] {
-    std::uint64_t bytes =
-        static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-    std::uint64_t limit = 0;
-    std::ifstream file("/sys/fs/cgroup/memory.max");  // "max", or of a container
-    if (file >> limit) bytes = std::min(bytes, limit);
-    return static_cast<std::size_t>(bytes / 4 / kHeldByStack);
-  }();
-  return many;
+TimerThread ReadTimers(const SchedulingGroup& group) {
+  // acquire: pairs with the release in timer_worker.cc.
+  const TimerReader read = read_timers.load(std::memory_order_acquire);
+  return read != nullptr ? read(group) : TimerThread();
 }
 
 }  // namespace
 
+std::size_t ManyStacksOfThisMachine() {
+  const long pages = ::sysconf(_SC_PHYS_PAGES);
+  const long page = ::sysconf(_SC_PAGESIZE);
+  constexpr double kUnknown = 1e18;
+  double bytes = pages > 0 && page > 0 ? static_cast<double>(pages) * static_cast<double>(page) : kUnknown;
+  if (const std::optional<double> limit = numa::ReadMemoryLimit()) bytes = std::min(bytes, *limit);
+  return static_cast<std::size_t>(bytes / 4 / kHeldByStack);
+}
+
 void StackGrowth::See(std::size_t in_use) noexcept {
   least_ = std::min(least_, in_use);
   if (++seen_ != kSeenPerLook) return;
-  growing_ = least_ > last_ ? growing_ + 1 : 0;
-  if (least_ < said_ / 2) said_ = 0;  // It is over.
-  last_ = least_;
-  least_ = static_cast<std::size_t>(-1);
+  last_ = std::exchange(least_, static_cast<std::size_t>(-1));
   seen_ = 0;
+  ++looks_;
+  const std::size_t part = grown_to_ / kGrowthPart;
+  if (last_ > grown_to_ + part) {
+    growths_ = looks_ <= kMostLooks ? growths_ + 1 : 1;
+  } else if (last_ + part < grown_to_) {
+    growths_ = 0;
+  } else {
+    return;
+  }
+  grown_to_ = last_;
+  looks_ = 0;
 }
 
 std::chrono::nanoseconds GroupWatch::LimitOf(const SchedulingGroup& group) noexcept {
   return group.options().stall_warning;
 }
 
-bool GroupWatch::BelongTogether(const SchedulingGroup& group, const SchedulingGroup& other) noexcept {
-  return &group != &other && (group.name() == other.name() || other.MayStealFrom(group));
-}
-
 void GroupWatch::Look(SchedulingGroup* group, TimePoint now) {
+  looked_at_ = now;
   group->LookAtReadyFibers();
   const std::size_t ready = group->overload().ready();
   const unsigned sleepers = group->idle_workers().sleepers().Count();
   busy_.Look(ready != 0 && sleepers == 0, now);
   asleep_.Look(ready == 0 && sleepers == group->size(), now);
-  // acquire: pairs with the release in timer_worker.cc.
-  const TimerReader read = read_timers.load(std::memory_order_acquire);
-  timers_ = read != nullptr ? read(*group) : TimerThread();
+  LookAtTimers(*group, now);
   const std::chrono::nanoseconds limit = LimitOf(*group);
-  timers_due_.Look(limit.count() != 0 && timers_.late >= limit / 2, now);
-  if (timers_due_.looks() < kLeastLooks) timers_.late = {};
-  timers_.late = std::min(timers_.late, limit / 2 + timers_due_.lasts());
-  standstill_.Look(group->overload().standstill(), limit);
-  late_.Look(timers_.late, limit);
-  alone_.Look(LongOf(busy_), limit);
+  standstill_.Look(group->overload().standstill(), limit, now);
+  late_.Look(timers_.late, limit, now);
+  alone_.Look(LongOf(busy_), limit, now);
   if (limit.count() != 0 && now - stacks_seen_at_ >= group->options().stacks_seen_every) {
     stacks_seen_at_ = now;
     stacks_.See(group->group_stacks().in_use());
   }
 }
 
-std::optional<GroupTrouble> GroupWatch::TakeOwn(const SchedulingGroup& group) {
+void GroupWatch::LookAtTimers(const SchedulingGroup& group, TimePoint now) {
+  const std::chrono::nanoseconds limit = LimitOf(group);
+  const TimerThread last = std::exchange(timers_, ReadTimers(group));
+  in_callback_.Look(!timers_.callback.empty() && timers_.callback == last.callback, now);
+  timers_due_.Look(limit.count() != 0 && timers_.late >= limit / 2, now);
+  if (timers_due_.looks() < kLeastLooks) timers_.late = {};
+  timers_.late = std::min(timers_.late, limit / 2 + timers_due_.lasts());
+}
+
+void GroupWatch::LookAtStacks(const SchedulingGroup& group, std::size_t in_use, std::size_t many) noexcept {
+  if (group.options().many_stacks != 0) many = group.options().many_stacks;
+  many_stacks_.Look(static_cast<std::int64_t>(in_use), static_cast<std::int64_t>(many), looked_at_);
+}
+
+std::optional<GroupTrouble> GroupWatch::FindOwn(const SchedulingGroup& group, std::size_t stacks) const {
   if (standstill_.due()) {
-    standstill_.Said();
     return Standstill{.group = group.id(),
                       .label = group.Label(),
                       .ready = group.overload().ready(),
@@ -81,29 +96,53 @@ std::optional<GroupTrouble> GroupWatch::TakeOwn(const SchedulingGroup& group) {
                       .workers = {}};
   }
   if (late_.due()) {
-    late_.Said();
-    return LateTimers{.label = group.Label(), .timers = timers_};
+    if (auto trouble = FindLateTimers(group)) return trouble;
   }
-  const std::size_t many = group.options().many_stacks;
-  if (stacks_.IsDue(many != 0 ? many : ManyStacksOfThisMachine())) {
-    stacks_.Said();
-    return ManyStacks{.group = group.id(),
-                      .label = group.Label(),
-                      .in_use = stacks_.in_use(),
-                      .stack_size = group.options().stack_size};
-  }
-  return std::nullopt;
+  if (!many_stacks_.due()) return std::nullopt;
+  return ManyStacks{.group = group.id(), .label = group.Label(), .in_use = stacks_.in_use(), .in_all = stacks};
 }
 
-GroupTrouble GroupWatch::TakeAlone(const SchedulingGroup& group, const SchedulingGroup& helper,
-                                   std::chrono::nanoseconds lasts) {
-  alone_.Said();
+// Nothing: since the look the thread has got on.
+std::optional<GroupTrouble> GroupWatch::FindLateTimers(const SchedulingGroup& group) const {
+  LateTimers trouble{.label = group.Label(), .timers = timers_, .does = LookAtThread(timers_.thread)};
+  const TimerThread now = ReadTimers(group);
+  if (now.late < LimitOf(group) / 2) return std::nullopt;
+  if (in_callback_.looks() + 1 < kLeastLooks) {
+    trouble.timers.callback = {};
+  } else if (now.callback != timers_.callback) {
+    return std::nullopt;
+  }
+  return trouble;
+}
+
+GroupWatch::Helper GroupWatch::HelperOf(const SchedulingGroup& group, const SchedulingGroup& other,
+                                        const GroupWatch& watch) const {
+  const bool may_steal = other.MayStealFrom(group);
+  if (&other == &group || (!may_steal && other.name() != group.name())) return {};
+  const std::chrono::nanoseconds lasts = std::min(LongOf(watch.asleep_), LongOf(busy_));
+  if (lasts < (may_steal ? 1 : kForbidden) * LimitOf(group)) return {};
+  return {.group = &other, .may_steal = may_steal, .lasts = lasts};
+}
+
+GroupTrouble GroupWatch::LoneGroupOf(const SchedulingGroup& group, const Helper& helper) {
   return LoneGroup{.group = group.id(),
                    .label = group.Label(),
-                   .helper = helper.Label(),
-                   .may_steal = helper.MayStealFrom(group),
+                   .helper = helper.group->Label(),
+                   .may_steal = helper.may_steal,
+                   .same_node = helper.group->node() == group.node(),
                    .ready = group.overload().ready(),
-                   .lasts = lasts};
+                   .lasts = helper.lasts};
+}
+
+void GroupWatch::Said(const GroupTrouble& trouble) noexcept {
+  struct Of {
+    SayAgain& operator()(const Standstill&) const { return watch.standstill_; }
+    SayAgain& operator()(const LateTimers&) const { return watch.late_; }
+    SayAgain& operator()(const LoneGroup&) const { return watch.alone_; }
+    SayAgain& operator()(const ManyStacks&) const { return watch.many_stacks_; }
+    GroupWatch& watch;
+  };
+  std::visit(Of{*this}, trouble).Said();
 }
 
 }  // namespace weft::scheduling_group

@@ -84,31 +84,29 @@ std::int64_t Milliseconds(std::chrono::nanoseconds time) noexcept { return time 
 
 void ReportLateTimers(const LateTimers& trouble) {
   const TimerThread& timers = trouble.timers;
-  const ThreadNow now = LookAtThread(timers.thread);
-  const std::string_view does = now.text.empty() ? "is hidden" : std::string_view(now.text);
+  const std::string_view does = trouble.does.text.empty() ? "is hidden" : std::string_view(trouble.does.text);
+  const std::string head =
+      base::StrCat("the timers of scheduling group ", trouble.label, " are late: one has been due for ",
+                   Milliseconds(timers.late), " ms, and the timer thread (thread ", timers.thread, ") ");
   if (!timers.callback.empty()) {
-    WEFT_LOG(WARNING, "the timers of scheduling group ", trouble.label, " are late: one has been due for ",
-             Milliseconds(timers.late), " ms, and the timer thread (thread ", timers.thread, ") ", does,
-             " in the callback ", timers.callback,
-             "; a callback of CreateFiberTimer() must be short and may not wait: SetFiberTimer() gives it a fiber"
-             " (--fiber_stall_warning_ms)");
+    WEFT_LOG(WARNING, head, does, " in the callback ", timers.callback, "; a callback of CreateFiberTimer() ",
+             trouble.does.blocked ? "may not wait" : "must be short",
+             ": SetFiberTimer() gives it a fiber (--fiber_stall_warning_ms)");
   } else {
-    WEFT_LOG(WARNING, "the timers of scheduling group ", trouble.label, " are late: one has been due for ",
-             Milliseconds(timers.late), " ms, and the timer thread (thread ", timers.thread, ") ",
-             now.blocked ? does : "gets no CPU, or has more timers than it can fire",
+    WEFT_LOG(WARNING, head, trouble.does.blocked ? does : "gets no CPU, or has more timers than it can fire",
              "; leave CPU time to it: fewer busy threads on its CPUs, or fewer timers (--fiber_stall_warning_ms)");
   }
 }
 
 void ReportLoneGroup(const LoneGroup& trouble) {
+  const std::string_view flag =
+      trouble.same_node ? "--fiber_work_stealing_ratio" : "--fiber_cross_numa_work_stealing_ratio";
   const std::string advice =
-      trouble.may_steal
-          ? base::StrCat("group ", trouble.helper,
-                         " may steal from it, but not fibers that are local to their group: leave"
-                         " FiberAttributes::scheduling_group_local to those that must be")
-          : base::StrCat("group ", trouble.helper,
-                         " may not steal from it (--fiber_work_stealing_ratio, --fiber_cross_numa_work_stealing_ratio,"
-                         " --fiber_groups): allow that, or start some elsewhere (kUnspecifiedSchedulingGroup)");
+      trouble.may_steal ? base::StrCat("group ", trouble.helper,
+                                       " may steal from it, but not fibers that are local to their group: leave"
+                                       " FiberAttributes::scheduling_group_local to those that must be")
+                        : base::StrCat("group ", trouble.helper, " may not steal from it (", flag,
+                                       "): allow that, or start some elsewhere (kUnspecifiedSchedulingGroup)");
   WEFT_LOG(WARNING, "scheduling group ", trouble.label, " works alone: for ", Milliseconds(trouble.lasts),
            " ms fibers have been ready at each look (", trouble.ready,
            " now) and no worker was idle, while all workers of group ", trouble.helper, " slept; ", advice,
@@ -118,9 +116,8 @@ void ReportLoneGroup(const LoneGroup& trouble) {
 
 void ReportManyStacks(const ManyStacks& trouble) {
   WEFT_LOG(WARNING, "scheduling group ", trouble.label, " uses more and more stacks: ", trouble.in_use,
-           " are in use, of ", trouble.stack_size,
-           " bytes each unless their fibers have asked for others; look what the fibers below wait for, start less"
-           " (weft/fiber/fiber_limiter.h), or give them smaller stacks (--fiber_stack_size)"
+           " are in use (in all groups: ", trouble.in_all,
+           "); look what the fibers below wait for, or start less (weft/fiber/fiber_limiter.h)"
            " (--fiber_stall_warning_ms)",
            DescribeFibers(base::StrCat("group=", trouble.group), /*running_stacks=*/false));
 }

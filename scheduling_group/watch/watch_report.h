@@ -9,8 +9,8 @@
 // these lines, so a worker in such a call is not asked (ThreadNow::may_be_signalled). It may begin one before the
 // signal comes: there is no way to send one to a thread only if it computes.
 //
-// Cost: a report takes some ms, and the stacks 10 to 100 ms, in which the Watchdog does nothing else. So a group that
-// stands still is reported each time that it has stood twice as long.
+// Cost: a report takes some ms, and the stacks 10 to 150 ms, in which the Watchdog does nothing else: fibers are looked
+// at for 100 ms at most, and of those that are not asked for only their state. group_watch.h says how often.
 #ifndef WEFT_SCHEDULING_GROUP_WATCH_WATCH_REPORT_H_
 #define WEFT_SCHEDULING_GROUP_WATCH_WATCH_REPORT_H_
 
@@ -73,6 +73,7 @@ inline constinit std::atomic<TimerReader> read_timers{nullptr};
 struct LateTimers {
   std::string label;  // of the group
   TimerThread timers;
+  ThreadNow does;
 };
 // A group that had more than it could do while all workers of another one slept.
 struct LoneGroup {
@@ -80,6 +81,7 @@ struct LoneGroup {
   std::string label;
   std::string helper;      // the label of the other one
   bool may_steal = false;  // the other one, from it
+  bool same_node = true;   // of both
   std::size_t ready = 0;
   std::chrono::nanoseconds lasts{0};
 };
@@ -88,7 +90,7 @@ struct ManyStacks {
   int group = 0;
   std::string label;
   std::size_t in_use = 0;
-  std::size_t stack_size = 0;
+  std::size_t in_all = 0;  // groups
 };
 using GroupTrouble = std::variant<Standstill, LateTimers, LoneGroup, ManyStacks>;
 void ReportTrouble(const GroupTrouble& trouble);

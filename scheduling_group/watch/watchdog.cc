@@ -58,6 +58,7 @@ Watchdog::WatchedWorker::~WatchedWorker() {
     const std::lock_guard guard(watchdog.workers_lock_);
     if (next_ != nullptr) next_->previous_ = previous_;
     (previous_ != nullptr ? previous_->next_ : watchdog.workers_) = next_;
+    if (watchdog.troubled_ == this) watchdog.troubled_ = nullptr;
   }
   is_over_->store(false, std::memory_order_relaxed);  // This thread's flag (TM3).
 }
@@ -69,16 +70,18 @@ bool Watchdog::WatchedWorker::EndSlice() noexcept {
 }
 
 // True: the worker is awake.
-bool Watchdog::WatchedWorker::Check(TimePoint now) noexcept {
+bool Watchdog::WatchedWorker::Check(TimePoint now, WaitRecorder* long_slices) noexcept {
   if (asleep_.load(std::memory_order_relaxed)) return false;  // Late by one check at most.
   const std::uint64_t turn = Turn();
   if (turn != seen_turn_) {
+    if (seen_last_ != TimePoint()) long_slices->RecordStolen(std::exchange(seen_last_, TimePoint()) - seen_at_, 1);
     seen_turn_ = turn;
     seen_cpu_ = kNotRead;
     seen_at_ = now;
     error_reported_ = false;
     return true;
   }
+  if (current_->Look() != nullptr && Turn() == turn) seen_last_ = now;  // Else it sleeps in this turn.
   timespec time{};
   if (::clock_gettime(cpu_clock_, &time) != 0) return true;
   const std::chrono::nanoseconds cpu = std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
@@ -152,6 +155,10 @@ void Watchdog::ThreadMain() noexcept {
   int quiet_checks = 0;
   next_warning_at_ = {};
   next_trouble_at_ = {};
+  try {
+    many_stacks_ = ManyStacksOfThisMachine();
+  } catch (const std::exception&) {  // No memory: nothing is said of it.
+  }
   while (!stopping_.load(std::memory_order_relaxed)) {
     quiet_checks = Check() ? 0 : quiet_checks + 1;
     if (quiet_checks < kQuietChecks) {
@@ -198,7 +205,7 @@ bool Watchdog::Check() noexcept {
     {
       const std::lock_guard guard(workers_lock_);
       for (WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
-        somebody_is_up |= worker->Check(now);
+        somebody_is_up |= worker->Check(now, &long_slices_);
         if (worker->StandsForGroup()) worker->group_watch_.Look(worker->group_, now);
       }
       if (now >= next_trouble_at_) reports.trouble = FindTrouble();
@@ -241,7 +248,7 @@ bool Watchdog::WatchedWorker::StandsForGroup() const noexcept {
 }
 
 // One at a check. Nothing while the pause after the last one goes on, which counts as not said.
-std::optional<GroupTrouble> Watchdog::FindTrouble() const {
+std::optional<GroupTrouble> Watchdog::FindTrouble() {
   const auto for_each_group = [this](auto f) {
     for (const WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
       if (worker->StandsForGroup()) f(*worker->group_, worker->group_watch_);
@@ -249,8 +256,10 @@ std::optional<GroupTrouble> Watchdog::FindTrouble() const {
   };
   for (WatchedWorker* worker = workers_; worker != nullptr; worker = worker->next_) {
     if (!worker->StandsForGroup()) continue;
-    std::optional<GroupTrouble> trouble = worker->group_watch_.TakeTrouble(*worker->group_, for_each_group);
+    std::optional<GroupTrouble> trouble =
+        worker->group_watch_.FindTrouble(*worker->group_, many_stacks_, for_each_group);
     if (!trouble.has_value()) continue;
+    troubled_ = worker;
     if (auto* const standstill = std::get_if<Standstill>(&*trouble)) standstill->workers = WorkersOf(worker->group_);
     return trouble;
   }
@@ -266,10 +275,13 @@ std::vector<Standstill::Worker> Watchdog::WorkersOf(const SchedulingGroup* group
   return workers;
 }
 
+// If the line fails it is not said.
 void Watchdog::Report(const GroupTrouble& trouble) {
   const TimePoint begin = std::chrono::steady_clock::now();
   ReportTrouble(trouble);
   const TimePoint end = std::chrono::steady_clock::now();
+  const std::lock_guard guard(workers_lock_);
+  if (troubled_ != nullptr) troubled_->group_watch_.Said(trouble);
   next_trouble_at_ = end + std::min<std::chrono::nanoseconds>(kPauseAfterReport * (end - begin), kMostReportPause);
 }
 

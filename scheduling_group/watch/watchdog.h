@@ -6,6 +6,7 @@
 //
 //   time slices        every kCheckEvery  raises the flag of each worker whose fiber has had its slice (time_slice.h)
 //   slice limits       every kCheckEvery  reports turns that last beyond a limit (slice_limits.h)
+//   long slices        every kCheckEvery  how long turns of fibers have lasted that two checks or more have seen
 //   ready fibers       every kCheckEvery  how old the oldest is in each group: overload (ready_waits.h)
 //   troubled groups    every kCheckEvery  nothing gets on, late timers, all work in one, stacks (group_watch.h)
 //   the park clock     every kCheckEvery  for the age of waits (fiber/wait_reason.h)
@@ -72,6 +73,7 @@
 #include "weft/scheduling_group/fiber/wait_reason.h"
 #include "weft/scheduling_group/watch/group_watch.h"
 #include "weft/scheduling_group/watch/slice_limits.h"
+#include "weft/scheduling_group/watch/wait_samples.h"
 #include "weft/scheduling_group/watch/watch_report.h"
 #include "weft/scheduling_group/watch/watch_timers.h"
 #include "weft/scheduling_group/worker/current_worker.h"
@@ -178,7 +180,7 @@ class Watchdog {
       return counters_->switches.load(std::memory_order_relaxed) + counters_->finished.load(std::memory_order_relaxed) +
              turns_again_.load(std::memory_order_relaxed);
     }
-    bool Check(TimePoint now) noexcept;
+    bool Check(TimePoint now, WaitRecorder* long_slices) noexcept;
     // Past a limit that is above 0, in a fiber's turn.
     bool IsPast(std::chrono::nanoseconds limit, TimePoint now) const noexcept {
       return has_limits_ && limit.count() != 0 && now - seen_at_ >= limit && current_->Look() != nullptr &&
@@ -202,7 +204,8 @@ class Watchdog {
     // Used by the Watchdog only.
     std::uint64_t seen_turn_ = 0;
     std::chrono::nanoseconds seen_cpu_{kNotRead};
-    TimePoint seen_at_{};    // the turn, first; if there are limits
+    TimePoint seen_at_{};    // the turn, first
+    TimePoint seen_last_{};  // in its fiber; zero: once at most
     TimePoint warned_at_{};  // of some turn
     bool error_reported_ = false;
     GroupWatch group_watch_;
@@ -226,6 +229,9 @@ class Watchdog {
   pid_t ThreadOf(const FiberEntity* fiber) noexcept;
 
   // Statistics.
+  // How long fibers ran without a switch, of those that two checks have seen: from the first of these to the last,
+  // which is 2 * kCheckEvery too short at most while checks come in time. They count when they are over.
+  void AddLongSlicesTo(WaitHistogram* histogram) const { long_slices_.AddTo(histogram); }
   std::uint64_t checks() const noexcept { return checks_.load(std::memory_order_relaxed); }
   // All workers sleep, and the Watchdog waits until one gets up.
   bool off() noexcept { return switch_.off() && AllSleep(); }
@@ -249,7 +255,7 @@ class Watchdog {
   }
   bool Check() noexcept;
   void CheckLimits(TimePoint now, Reports* reports);
-  std::optional<GroupTrouble> FindTrouble() const;
+  std::optional<GroupTrouble> FindTrouble();
   std::vector<Standstill::Worker> WorkersOf(const SchedulingGroup* group) const;
   void Report(const GroupTrouble& trouble);
   bool AllSleep() noexcept;
@@ -257,14 +263,17 @@ class Watchdog {
   WatchSwitch switch_;
   WatchTimers timers_;
   std::mutex workers_lock_;
-  WatchedWorker* workers_ = nullptr;  // guarded by workers_lock_
+  WatchedWorker* workers_ = nullptr;   // guarded by workers_lock_
+  WatchedWorker* troubled_ = nullptr;  // likewise: of the last FindTrouble(), unless it has ended
   std::mutex teams_lock_;
   unsigned teams_ = 0;  // guarded by teams_lock_, both
   std::thread thread_;
   std::atomic<bool> stopping_{false};
   TimePoint next_warning_at_{};           // Used by the thread only.
   TimePoint next_trouble_at_{};           // likewise
+  std::size_t many_stacks_ = 0;           // likewise
   std::atomic<std::uint64_t> checks_{0};  // Only the thread writes it.
+  WaitRecorder long_slices_;              // likewise
 };
 
 }  // namespace weft::scheduling_group

@@ -12,8 +12,8 @@
 #include "weft/base/report/check.h"
 #include "weft/base/thread/atomic.h"
 #include "weft/base/thread/cpu.h"
-#include "weft/scheduling_group/events/recorder.h"
 #include "weft/scheduling_group/fiber/park.h"
+#include "weft/sync/cancel/cancel_counts.h"
 #include "weft/sync/wait/wait_queue.h"
 
 #ifndef WEFT_MODEL_CHECK
@@ -400,24 +400,18 @@ bool Mark(CancelNode* node, CancelReason reason) noexcept {
   return true;
 }
 
-// Without a lock: it may need memory.
-void Record(const CancelNode* node, CancelReason reason) noexcept {
-  scheduling_group::Recorder::Note(scheduling_group::EventKind::kCancelled, static_cast<std::uint64_t>(reason),
-                                   reinterpret_cast<std::uintptr_t>(node));
-}
-
 }  // namespace
 
 bool Cancel(CancelNode* node, CancelReason reason) noexcept {
   if (!Mark(node, reason)) return false;
-  Record(node, reason);
+  CancelCounts::Record(node, reason);
   Deliver(node, Walk::kCancel);
   return true;
 }
 
 void CancelAll(CancelNode* const* nodes, std::size_t count, CancelReason reason) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
-    if (Mark(nodes[i], reason)) Record(nodes[i], reason);
+    if (Mark(nodes[i], reason)) CancelCounts::Record(nodes[i], reason);
   }
   Deliver([=](bool fenced) {
     bool is_done = true;
@@ -434,7 +428,7 @@ bool CancelIfThere(base::SpinLock* lock, CancelNode* const* node) noexcept {
     if (!fenced) marked = Mark(*node, CancelReason::kCancelled);
     return !marked || CancelWalk(*node, Walk::kCancel, fenced).Run();
   });
-  if (marked) Record(nullptr, CancelReason::kCancelled);  // It may be gone.
+  if (marked) CancelCounts::Record(nullptr, CancelReason::kCancelled);  // It may be gone.
   return marked;
 }
 

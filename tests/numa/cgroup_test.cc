@@ -32,8 +32,6 @@ class Cgroup : public ::testing::Test {
     Write("/proc/self/mountinfo", "23 1 0:21 / /sys rw - sysfs sysfs rw\n" + mountinfo);
   }
   std::optional<double> Quota() { return ReadCpuQuota(root_.path()); }
-
- private:
   TemporaryFolder root_;
 };
 
@@ -43,6 +41,17 @@ TEST_F(Cgroup, Version2ReadsItsGroup) {
   WriteProc("0::/app\n", kV2Mount);
   Write("/sys/fs/cgroup/app/cpu.max", "150000 100000\n");
   EXPECT_EQ(Quota(), 1.5);
+}
+
+TEST_F(Cgroup, TheSmallestMemoryLimitCounts) {
+  EXPECT_EQ(ReadMemoryLimit(root_.path()), std::nullopt);
+  WriteProc("0::/a/b\n4:memory:/c\n", std::string(kV2Mount) + kV1Mount);
+  Write("/sys/fs/cgroup/a/b/memory.max", "max\n");
+  EXPECT_EQ(ReadMemoryLimit(root_.path()), std::nullopt);
+  Write("/sys/fs/cgroup/a/memory.max", "1073741824\n");
+  EXPECT_EQ(ReadMemoryLimit(root_.path()), 1073741824.0);
+  Write("/sys/fs/cgroup/memory/c/memory.limit_in_bytes", "1048576\n");
+  EXPECT_EQ(ReadMemoryLimit(root_.path()), 1048576.0);
 }
 
 TEST_F(Cgroup, Version2MaxIsNoLimit) {

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -23,6 +25,7 @@
 
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/observe/dump/write_dump.h"
 #include "weft/sync/fiber_semaphore.h"
 #include "weft/tests/fiber/runtime_fixture.h"
 #include "weft/tests/observe/dump_until.h"
@@ -72,6 +75,25 @@ class FiberReaderTest : public ::testing::Test {
   std::atomic<int> turns_made_{0};
   std::atomic<bool> stop_{false};
 };
+
+TEST_F(FiberReaderTest, WhatIsNotAskedForIsCountedWithoutItsStack) {
+  Fiber waiter({.name = "waiter"}, [&] { turns_.Acquire(); });
+  AwaitParked();
+  FiberReader reader(&memory_, &stacks_);
+  reader.ReadOnly([](const FiberRecord& fiber) { return fiber.phase != scheduling_group::FiberPhase::kParked; });
+  int counted = 0;
+  memory_.stacks_copied = 0;
+  EXPECT_TRUE(reader.ForEach([&](const FiberRecord& fiber) { counted += fiber.only_counted && fiber.name.empty(); }));
+  EXPECT_EQ(counted, 1);
+  EXPECT_EQ(memory_.stacks_copied, 0);
+  std::ostringstream out;
+  EXPECT_TRUE(WriteDump(out, {.filter = "state=ready"}, std::chrono::steady_clock::now() + std::chrono::hours(1)));
+  EXPECT_EQ(out.str(),
+            "weft: 1 fibers: 1 parked, 0 ready, 0 new, 0 running\n"
+            "0 of them match 'state=ready'\n");
+  turns_.Release();
+  waiter.Join();
+}
 
 TEST_F(FiberReaderTest, AFiberThatHasRunMeanwhileIsReadAgain) {
   Fiber waiter({.name = "waiter"}, [&] {

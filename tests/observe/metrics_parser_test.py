@@ -6,6 +6,7 @@
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from prometheus_client.openmetrics import parser as openmetrics
 from prometheus_client import parser as prometheus
 
 PROGRAM = sys.argv.pop(1)
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
 
 
 class Pages(unittest.TestCase):
@@ -41,7 +43,9 @@ class Pages(unittest.TestCase):
     def test_values_and_labels_come_back(self):
         families = self.read("openmetrics")
         accepted = {s.labels["server"]: s.value for s in families["weft_server_accepted"].samples}
-        self.assertEqual(accepted, {"one": 3, 'two\n"\\': 0})
+        self.assertEqual(accepted, {"one": 30, 'two\n"\\': 0})
+        refused = {s.labels["cause"]: s.value for s in families["weft_server_refused"].samples if s.labels["server"] == "one"}
+        self.assertEqual(refused, {"host_limit": 1, "not_admitted": 2, "not_started": 3, "stopped": 4})
         self.assertEqual(families["own"].documentation, 'Of the program: "quoted" \\ and\nin two lines.')
         self.assertEqual(families["own"].samples[0].value, 1e20)
         limits = {s.labels["is"]: s.value for s in families["own_limits_seconds"].samples}
@@ -52,14 +56,23 @@ class Pages(unittest.TestCase):
         self.assertGreaterEqual(sum(s.value for s in families["weft_fibers_begun"].samples), 10)
 
     def test_histograms_are_whole(self):
-        samples = self.read("openmetrics")["weft_ready_wait_seconds"].samples
-        for group in ("0", "1"):
-            of_group = [s for s in samples if s.labels["group"] == group]
-            buckets = [(float(s.labels["le"]), s.value) for s in of_group if s.name.endswith("_bucket")]
-            self.assertEqual(buckets, sorted(buckets))
-            self.assertEqual([count for _, count in buckets], sorted(count for _, count in buckets))
-            (count,) = [s.value for s in of_group if s.name.endswith("_count")]
-            self.assertEqual(buckets[-1], (math.inf, count))
+        families = self.read("openmetrics")
+        for name, groups in (("weft_ready_wait_seconds", ("0", "1")), ("weft_timer_lateness_seconds", ("0", "1")),
+                             ("weft_long_slice_seconds", (None,))):
+            self.assertEqual((families[name].type, families[name].unit), ("histogram", "seconds"))
+            for group in groups:
+                of_group = [s for s in families[name].samples if s.labels.get("group") == group]
+                buckets = [(float(s.labels["le"]), s.value) for s in of_group if s.name.endswith("_bucket")]
+                self.assertEqual(buckets, sorted(buckets))
+                self.assertEqual([count for _, count in buckets], sorted(count for _, count in buckets))
+                (count,) = [s.value for s in of_group if s.name.endswith("_count")]
+                self.assertEqual(buckets[-1], (math.inf, count))
+
+    def test_the_page_of_docs_lists_all_and_no_others(self):
+        # The first word in code of each row of a table.
+        listed = re.findall(r"(?m)^\| `(weft_\w+)`", (DOCS / "metrics.md").read_text())
+        self.assertEqual(len(listed), len(set(listed)))
+        self.assertEqual(set(listed), {name for name in self.read("openmetrics") if name.startswith("weft_")})
 
 
 if __name__ == "__main__":

@@ -18,9 +18,14 @@
 #include <vector>
 
 #include "weft/fiber/fiber.h"
+#include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/io/tcp_listener.h"
+#include "weft/io/tcp_stream.h"
+#include "weft/scheduling_group/watch/watchdog.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/tests/io/io_fixture.h"
 #include "weft/timer/fiber_timer.h"
 
 namespace weft {
@@ -92,6 +97,79 @@ TEST(MetricsTest, StacksAndTimersAreCountedWhileTheyAreThere) {
   EXPECT_EQ(ValueOf(page(), "weft_timers"), 0);
 }
 
+TEST(MetricsTest, TimersAreCountedAndHowLateTheyFire) {
+  const fiber::RuntimeOf runtime({1, 1});
+  const std::uint64_t far = SetFiberTimer(std::chrono::hours(1), [] {});
+  Fiber([] {
+    for (int i = 0; i < 5; ++i) FiberSleepFor(std::chrono::milliseconds(1));
+  }).Join();
+  std::string page = Page(Metrics());
+  EXPECT_GE(ValueOf(page, "weft_timers_set_total{group=\"0\"}"), 6);
+  const double fired = ValueOf(page, "weft_timers_fired_total{group=\"0\"}");
+  EXPECT_GE(fired, 5);
+  EXPECT_EQ(ValueOf(page, "weft_timer_lateness_seconds_count{group=\"0\"}"), fired);
+  EXPECT_EQ(ValueOf(page, "weft_timer_lateness_seconds_bucket{group=\"0\",le=\"+Inf\"}"), fired);
+  EXPECT_GE(ValueOf(page, "weft_timers_armed{group=\"0\"}"), 1);
+  KillFiberTimer(far);
+  EXPECT_EQ(ValueOf(Page(Metrics()), "weft_timers_armed{group=\"0\"}"), 0);
+}
+
+TEST(MetricsTest, PollsAndDescriptorsAreCounted) {
+  const fiber::RuntimeOf runtime({1, 1});
+  EXPECT_EQ(ValueOf(Page(Metrics()), "weft_descriptors{group=\"0\"}"), 0);
+  Fiber([] {
+    io::TcpListener listener;
+    ASSERT_FALSE(listener.Listen(io::OwnLoopback()));
+    Fiber client([&] {
+      io::TcpStream stream;
+      EXPECT_FALSE(stream.Connect(listener.local_address(), io::Soon()));
+    });
+    io::TcpStream accepted;
+    EXPECT_FALSE(listener.Accept(&accepted, io::Soon()));
+    client.Join();
+    EXPECT_GE(ValueOf(Page(Metrics()), "weft_descriptors{group=\"0\"}"), 1);
+  }).Join();
+  const std::string page = Page(Metrics());
+  EXPECT_EQ(ValueOf(page, "weft_descriptors{group=\"0\"}"), 0);
+  EXPECT_GE(ValueOf(page, "weft_poll_events_total{group=\"0\"}"), 1);
+  EXPECT_GE(ValueOf(page, "weft_polls_total{group=\"0\"}") + ValueOf(page, "weft_poll_waits_total{group=\"0\"}"), 1);
+}
+
+TEST(MetricsTest, CancellationsAreCountedByTheirReason) {
+  const fiber::RuntimeOf runtime({1, 1});
+  const RuntimeMetrics before = Metrics();
+  Fiber([] {
+    FiberScope scope;
+    scope.Cancel();
+    scope.Cancel();  // It was before.
+    FiberScope limited({.deadline = Deadline(std::chrono::milliseconds(1))});
+    FiberEvent never;
+    ASSERT_TRUE(limited.Spawn([&] { never.Wait(); }));
+    limited.Wait();
+  }).Join();
+  const RuntimeMetrics after = Metrics();
+  EXPECT_EQ(after.cancellations, before.cancellations + 1);
+  EXPECT_EQ(after.deadlines_passed, before.deadlines_passed + 1);
+  EXPECT_EQ(ValueOf(Page(after), "weft_cancellations_total{reason=\"deadline\"}"),
+            static_cast<double>(after.deadlines_passed));
+}
+
+TEST(MetricsTest, LongSlicesAreCountedWhenTheyAreOver) {
+  const fiber::RuntimeOf runtime({1, 1});
+  const auto count = [] { return Metrics().long_slices.fibers(); };
+  const auto& watchdog = scheduling_group::Watchdog::Get();
+  const std::uint64_t before = count();
+  Fiber([&] {
+    const std::uint64_t until = watchdog.checks() + 5;
+    while (watchdog.checks() < until) continue;
+    EXPECT_EQ(count(), before) << "it is not over";
+  }).Join();
+  Fiber([&] {
+    while (count() == before) FiberYield();
+  }).Join();
+  EXPECT_GE(ValueOf(Page(Metrics()), "weft_long_slice_seconds_sum"), 0.01);
+}
+
 TEST(MetricsTest, AGroupWithANameHasItAsALabel) {
   const fiber::RuntimeOf runtime(fiber::NamedGroupsOf("latency:1,batch:2"));
   const std::string page = Page(Metrics());
@@ -141,7 +219,11 @@ TEST(MetricsTest, ThePages) {
   for (const auto format : {MetricsFormat::kPrometheus, MetricsFormat::kOpenMetrics}) {
     MetricsText text(format);
     text.Add(Metrics());
-    text.Add({{"one", io::TcpServer::Counts{.accepted = 3, .open = 2}}, {"two\n\"\\", io::TcpServer::Counts{}}});
+    text.Add(
+        {{"one",
+          io::TcpServer::Counts{
+              .accepted = 30, .refused = 10, .over_host_limit = 1, .not_admitted = 2, .not_started = 3, .open = 2}},
+         {"two\n\"\\", io::TcpServer::Counts{}}});
     text.Counter("own", "Of the program: \"quoted\" \\ and\nin two lines.", {{{}, 1e20}});
     text.Gauge("own_limits_seconds", "Not finite.",
                {{{{"is", "inf"}}, std::numeric_limits<double>::infinity()},

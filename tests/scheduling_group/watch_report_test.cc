@@ -64,6 +64,30 @@ TEST(WatchReport, WhereWorkersDoBothOrAreHiddenBothAreAdvised) {
       << text;
 }
 
+TEST(WatchReport, LateTimersHaveTheAdviceThatFitsTheirThread) {
+  std::string text;
+  base::SetLogSink([&](base::LogSeverity, const char*, int, std::string_view line) { text = line; });
+  LateTimers trouble{.label = "3",
+                     .timers = {.late = std::chrono::seconds(1), .thread = 42, .callback = "Refresh"},
+                     .does = ParseThreadNow(std::to_string(SYS_read) + " 0x3\n")};
+  ReportTrouble(trouble);
+  EXPECT_NE(
+      text.find(" are late: one has been due for 1000 ms, and the timer thread (thread 42) is blocked in read() in "
+                "the callback Refresh; a callback of CreateFiberTimer() may not wait: "),
+      std::string::npos)
+      << text;
+  trouble.does = ParseThreadNow("running\n");
+  ReportTrouble(trouble);
+  EXPECT_NE(text.find(" computes in the callback Refresh; a callback of CreateFiberTimer() must be short: "),
+            std::string::npos)
+      << text;
+  trouble.timers.callback = {};
+  ReportTrouble(trouble);
+  EXPECT_NE(text.find(") gets no CPU, or has more timers than it can fire; leave CPU time to it"), std::string::npos)
+      << text;
+  base::SetLogSink({});
+}
+
 TEST(WatchReport, APageFaultIsNoCall) {
   EXPECT_EQ(ParseThreadNow("-1 0x7ffd 0x7f12\n").text, "waits for memory or a debugger");
 }

@@ -91,6 +91,23 @@ TEST_F(ManualTimerWorker, ATimerFiresOnceAtItsDeadlineAndNotBefore) {
   EXPECT_FALSE(TimerWorker::Disarm(&probe));
 }
 
+TEST_F(ManualTimerWorker, ItCountsHowLateTimersFire) {
+  Probe probes[3];
+  const auto deadline = clock_.now() + milliseconds(10);
+  for (Probe& probe : probes) timers_.Arm(&probe, At(deadline));
+  EXPECT_EQ(timers_.counts().set, 3u);
+  EXPECT_EQ(timers_.counts().armed, 3u);
+  EXPECT_EQ(timers_.counts().lateness.fibers(), 0u);
+  clock_.Set(deadline + milliseconds(100));
+  timers_.RunDue();
+  const scheduling_group::TimerCounts counts = timers_.counts();
+  EXPECT_EQ(counts.fired, 3u);
+  EXPECT_EQ(counts.armed, 0u);
+  EXPECT_EQ(counts.lateness.fibers(), 3u);
+  EXPECT_GE(counts.lateness.max(), milliseconds(99));
+  EXPECT_LE(counts.lateness.max(), milliseconds(100));
+}
+
 TEST_F(ManualTimerWorker, ADisarmedTimerDoesNotFire) {
   Probe probe;
   timers_.Arm(&probe, At(clock_.now() + milliseconds(1)));

@@ -64,14 +64,14 @@ class TimerQueue {
     if (WEFT_UNLIKELY(tick < present_)) tick = present_;
     if (WEFT_UNLIKELY(tick > kLastTick)) tick = kLastTick;
     node->tick = tick;
-    ++size_;
+    ++added_;
     File(node);
   }
 
   // `node` is linked, here.
   void Remove(TimerNode* node) noexcept {
     WEFT_DCHECK(node->linked(), "TimerQueue::Remove: the node is not linked");
-    --size_;
+    ++taken_;
     // Timers are often cancelled in the order they were set. Prefetch the node two ahead: that miss would cost as much
     // as the rest of Remove() (bench/timer/timer_benchmark.cc, BM_SetAndKill).
     __builtin_prefetch(node->next->next, 1);
@@ -98,11 +98,14 @@ class TimerQueue {
     WEFT_CHECK(empty(), "TimerQueue::Restart: there are timers in it");
     present_ = present;
     fetched_until_ = 0;
+    added_ = taken_ = 0;
   }
 
   Tick present() const noexcept { return present_; }
-  std::size_t size() const noexcept { return size_; }
-  bool empty() const noexcept { return size_ == 0; }
+  // How often Add() was called since Restart(). (Its two counts are all that size() costs.)
+  std::size_t added() const noexcept { return added_; }
+  std::size_t size() const noexcept { return added_ - taken_; }
+  bool empty() const noexcept { return added_ == taken_; }
 
  private:
   static constexpr int kNearBits = 12;
@@ -183,7 +186,8 @@ class TimerQueue {
 
   Tick present_;
   Tick fetched_until_ = 0;  // FetchAhead() has fetched the ticks before it
-  std::size_t size_ = 0;
+  std::size_t added_ = 0;
+  std::size_t taken_ = 0;
   std::uint64_t near_words_in_use_ = 0;          // which of the near words below are not zero
   std::uint64_t in_use_[kRefile / 64 + 1] = {};  // one bit for each ring
   TimerLink rings_[kRefile + 1];                 // a sentinel is valid only while its bit is set
@@ -229,7 +233,7 @@ TimerQueue::Progress TimerQueue::Advance(Tick now, std::size_t budget, Sink&& si
       __builtin_prefetch(node->next);
       Unlink(node);
       if (node->tick <= present_) {
-        --size_;
+        ++taken_;
         sink(node);
       } else {
         File(node);
@@ -253,7 +257,7 @@ TimerQueue::Progress TimerQueue::Advance(Tick now, std::size_t budget, Sink&& si
       auto* node = static_cast<TimerNode*>(link);
       __builtin_prefetch(node->next);
       Unlink(node);
-      --size_;
+      ++taken_;
       sink(node);
     }
   }
@@ -345,7 +349,7 @@ class ExactQueue {
     node->next = before->next;
     before->next->prev = node;
     before->next = node;
-    ++size_;
+    ++added_;
   }
 
   // `node` is linked, here.
@@ -353,24 +357,28 @@ class ExactQueue {
     node->next->prev = node->prev;
     node->prev->next = node->next;
     node->next = nullptr;
-    --size_;
+    ++taken_;
   }
 
   // The first, taken out, if it is due; nullptr: none is.
   TimerNode* PopDue(Tick now) noexcept {
-    if (First() > now || size_ == 0) return nullptr;
+    if (First() > now || size() == 0) return nullptr;
     auto* node = static_cast<TimerNode*>(ring_.next);
     Remove(node);
     return node;
   }
 
   // When the first is due; kNever: there is none.
-  Tick First() const noexcept { return size_ == 0 ? kNever : static_cast<const TimerNode*>(ring_.next)->tick; }
-  std::size_t size() const noexcept { return size_; }
+  Tick First() const noexcept { return size() == 0 ? kNever : static_cast<const TimerNode*>(ring_.next)->tick; }
+  std::size_t size() const noexcept { return added_ - taken_; }
+  std::size_t added() const noexcept { return added_; }
+  // Of an empty one.
+  void Restart() noexcept { added_ = taken_ = 0; }
 
  private:
   TimerLink ring_{.next = &ring_, .prev = &ring_};
-  std::size_t size_ = 0;
+  std::size_t added_ = 0;
+  std::size_t taken_ = 0;
 };
 
 }  // namespace weft::timer

@@ -90,6 +90,8 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
     return progress;
   }
 
+  // How often Add() was called since Open().
+  std::size_t added() const noexcept WEFT_REQUIRES(lock) { return queue_.added() + exact_queue_.added(); }
   std::size_t size() const noexcept WEFT_REQUIRES(lock) { return exact_ ? exact_queue_.size() : queue_.size(); }
 
   // Unlinks the nodes left in a closed shard. Returns how many.
@@ -148,6 +150,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
     base::SpinLockGuard guard(lock);
     exact_ = base::HasTestTime();
     queue_.Restart(exact_ ? 0 : TickOfNow(clock->now()));
+    exact_queue_.Restart();
     clock_ = clock;
     open_ = true;
     open_to_callbacks_ = true;

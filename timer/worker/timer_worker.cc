@@ -232,6 +232,19 @@ WEFT_COLD std::size_t TimerWorker::armed() const noexcept {
   return count;
 }
 
+WEFT_COLD scheduling_group::TimerCounts TimerWorker::counts() const noexcept {
+  scheduling_group::TimerCounts counts;
+  counts.fired = fired();
+  lateness_.AddTo(&counts.lateness);
+  for (unsigned i = 0; i < set_->size(); ++i) {
+    TimerShard* shard = set_->shard(i);
+    base::SpinLockGuard guard(shard->lock);
+    counts.set += shard->added();
+    counts.armed += shard->size();
+  }
+  return counts;
+}
+
 WEFT_COLD bool TimerWorker::asleep() const noexcept { return set_->alarm().asleep(); }
 
 scheduling_group::TimerThread TimerWorker::LookAtThread() const noexcept {
@@ -266,17 +279,20 @@ Tick TimerWorker::NextTimer() const noexcept {
 void TimerWorker::FireSome(TimerShard* shard, Tick now) {
   FireContext context;
   std::size_t fired = 0;
+  Tick first = now;
   {
     base::SpinLockGuard guard(shard->lock);
     // kMore is redundant: next() says the same.
     static_cast<void>(shard->Advance(now, FireContext::kCapacity, [&](TimerNode* node) {
-      ++fired;
+      if (fired++ == 0) first = node->tick;
       node->fire(node, &context);
     }));
   }
   // relaxed: statistics; written by this thread only.
   fired_.store(fired_.load(std::memory_order_relaxed) + fired, std::memory_order_relaxed);
   if (fired != 0) {
+    // Once for all of them: a timer of its own costs as much as its record.
+    lateness_.RecordStolen(BeginOfTick(now) - BeginOfTick(std::min(first, now)), fired);
     scheduling_group::Recorder::Note(scheduling_group::EventKind::kTimers, context.ready_count(),
                                      context.entry_count());
   }

@@ -41,7 +41,9 @@
 #include "weft/base/deadline.h"
 #include "weft/base/thread/parker.h"
 #include "weft/base/time/clock.h"
+#include "weft/scheduling_group/group/counters.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
+#include "weft/scheduling_group/watch/wait_samples.h"
 #include "weft/scheduling_group/watch/watch_report.h"
 #include "weft/timer/callback/callback_runner.h"
 #include "weft/timer/queue/timer_node.h"
@@ -158,6 +160,7 @@ class TimerWorker {
   // Statistics.
   std::uint64_t wake_ups() const noexcept { return wake_ups_.load(std::memory_order_relaxed); }
   std::uint64_t fired() const noexcept { return fired_.load(std::memory_order_relaxed); }
+  scheduling_group::TimerCounts counts() const noexcept;
   // Linked nodes at this moment.
   std::size_t armed() const noexcept;
   // Its thread sleeps, or is about to: it runs no callback.
@@ -191,6 +194,7 @@ class TimerWorker {
   // Only the timer thread writes these.
   std::atomic<std::uint64_t> wake_ups_{0};
   std::atomic<std::uint64_t> fired_{0};
+  scheduling_group::WaitRecorder lateness_;
   CallbackRunner callback_runner_;
   std::atomic<int> thread_id_{0};  // the system's
   base::Parker thread_ended_;
