@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 
 #include "weft/base/thread/cpu.h"
 #include "weft/base/thread/spin_lock.h"
@@ -230,7 +229,7 @@ std::size_t Contention::Copy(ContentionSite* out) noexcept {
 std::uint64_t Contention::lost() noexcept { return lost_waits.load(std::memory_order_relaxed); }
 
 void Contention::Clear() noexcept {
-  const std::lock_guard guard(table.lock);
+  const base::SpinLockGuard guard(table.lock);
   table.sites = {};
   lost_waits.store(0, std::memory_order_relaxed);
 }
