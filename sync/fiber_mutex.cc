@@ -7,7 +7,7 @@
 
 #include <bit>
 #include <chrono>
-#include <new>
+#include <optional>
 #include <thread>
 
 #include "weft/scheduling_group/fiber/park.h"
@@ -54,22 +54,15 @@ class Patience {
   std::chrono::steady_clock::time_point since_;
 };
 
-// Room for the sample of a wait that is one. Functions of their own: other waits pay for a look at `sampled` only.
-struct RoomForSample {
-  alignas(ContentionSample) unsigned char bytes[sizeof(ContentionSample)];
-};
-
-WEFT_NOINLINE WEFT_COLD void BeginSample(Waiter* waiter, RoomForSample* room) noexcept {
-  waiter->argument = ::new (static_cast<void*>(room->bytes)) ContentionSample;
+// A wait that is a sample. wait(): queues up and waits. On its own, so that other waits pay nothing for it.
+template <class Wait>
+WEFT_NOINLINE WEFT_COLD void WaitAsSample(const FiberMutex* mutex, Waiter* waiter, Wait wait) noexcept {
+  ContentionSample sample;
   waiter->sampled = true;
-}
-
-// mutex: nullptr: it did not wait.
-WEFT_NOINLINE WEFT_COLD void FinishSample(Waiter* waiter, RoomForSample* room, const FiberMutex* mutex) noexcept {
-  auto* const sample = std::launder(reinterpret_cast<ContentionSample*>(room->bytes));
-  if (mutex != nullptr) sample->Finish(mutex);
-  sample->~ContentionSample();
+  waiter->argument = &sample;
+  const bool has_waited = wait();
   waiter->sampled = false;
+  if (has_waited) sample.Finish(mutex);
 }
 
 }  // namespace
@@ -132,38 +125,9 @@ bool FiberMutex::SpinForIt(bool is_fiber, std::uint32_t tag) noexcept {
   return false;
 }
 
-// Until the mutex is ours (true) or the deadline has passed (false).
-bool FiberMutex::Contend(Waiter* waiter, bool woken, Deadline deadline) noexcept {
-  Patience patience;
-  RoomForSample room;
-  unsigned losses_beside_waker = 0;  // in a row
-  for (;;) {
-    if (TakeUnlocked(woken, waiter->tag)) return true;
-    if (deadline.expired()) return woken ? GiveUpWoken(waiter->tag) : false;
-    std::uint16_t hand_offs = 0;  // to ask for
-    if (woken) {
-      if (patience.IsOverAfterLoss(kPatience)) hand_offs = 1;  // MX6
-      // UnlockSlow() left the waker's worker in `argument`; a thread has none.
-      const void* worker = scheduling_group::CurrentWorker();
-      losses_beside_waker = worker != nullptr && worker == waiter->argument ? losses_beside_waker + 1 : 0;
-      if (losses_beside_waker >= kLossesBesideWaker) hand_offs = kHandOffsInARow;
-    }
-    if (waiter->fiber() != nullptr && WEFT_UNLIKELY(ContentionSample::IsNext())) BeginSample(waiter, &room);
-    if (!QueueUp(waiter, woken, hand_offs, deadline)) {
-      if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, &room, nullptr);
-      continue;
-    }
-    const WaitResult result = waiter->Await(deadline);
-    if (result != WaitResult::kNotified) LeaveQueue(waiter);
-    if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, &room, this);
-    if (result != WaitResult::kNotified) return false;
-    if (waiter->granted) return true;
-    woken = true;
-  }
-}
-
 // False: it is not locked any more.
-bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_offs, Deadline deadline) noexcept {
+WEFT_ALWAYS_INLINE bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_offs,
+                                            Deadline deadline) noexcept {
   base::SpinLockGuard guard(queue_lock_);
   std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   for (;;) {
@@ -183,6 +147,43 @@ bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_offs, De
     waiters_.PushBack(waiter);
   }
   return true;
+}
+
+// Until the mutex is ours (true) or the deadline has passed (false).
+bool FiberMutex::Contend(Waiter* waiter, bool woken, Deadline deadline) noexcept {
+  Patience patience;
+  unsigned losses_beside_waker = 0;  // in a row
+  for (;;) {
+    if (TakeUnlocked(woken, waiter->tag)) return true;
+    if (deadline.expired()) return woken ? GiveUpWoken(waiter->tag) : false;
+    std::uint16_t hand_offs = 0;  // to ask for
+    if (woken) {
+      if (patience.IsOverAfterLoss(kPatience)) hand_offs = 1;  // MX6
+      // UnlockSlow() left the waker's worker in `argument`; a thread has none.
+      const void* worker = scheduling_group::CurrentWorker();
+      losses_beside_waker = worker != nullptr && worker == waiter->argument ? losses_beside_waker + 1 : 0;
+      if (losses_beside_waker >= kLossesBesideWaker) hand_offs = kHandOffsInARow;
+    }
+    // The same twice: waits that are no samples pay for the count only.
+    if (waiter->fiber() != nullptr && WEFT_UNLIKELY(ContentionSample::IsNext())) {
+      std::optional<WaitResult> of_sample;
+      WaitAsSample(this, waiter, [=, this, &of_sample] {
+        if (QueueUp(waiter, woken, hand_offs, deadline)) of_sample = waiter->Await(deadline);
+        if (of_sample && *of_sample != WaitResult::kNotified) LeaveQueue(waiter);
+        return of_sample.has_value();
+      });
+      if (!of_sample) continue;
+      if (*of_sample != WaitResult::kNotified) return false;
+    } else {
+      if (!QueueUp(waiter, woken, hand_offs, deadline)) continue;
+      if (waiter->Await(deadline) != WaitResult::kNotified) {
+        LeaveQueue(waiter);
+        return false;
+      }
+    }
+    if (waiter->granted) return true;
+    woken = true;
+  }
 }
 
 // The waiter timed out.
