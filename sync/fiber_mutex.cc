@@ -7,7 +7,8 @@
 
 #include <bit>
 #include <chrono>
-#include <optional>
+#include <memory>
+#include <new>
 #include <thread>
 
 #include "weft/scheduling_group/fiber/park.h"
@@ -54,15 +55,22 @@ class Patience {
   std::chrono::steady_clock::time_point since_;
 };
 
-// A wait that is a sample. wait(): queues up and waits. On its own, so that other waits pay nothing for it.
-template <class Wait>
-WEFT_NOINLINE WEFT_COLD void WaitAsSample(const FiberMutex* mutex, Waiter* waiter, Wait wait) noexcept {
-  ContentionSample sample;
-  waiter->sampled = true;
-  waiter->argument = &sample;
-  const bool has_waited = wait();
+// Before a wait: if it is a sample, one is made. On the heap: in the frame of all waits it would cost 2 %. Never
+// inlined: as QueueUp().
+WEFT_NOINLINE void CountWait(Waiter* waiter) noexcept {
+  if (waiter->fiber() == nullptr || !ContentionSample::IsNext()) [[likely]] {
+    return;
+  }
+  waiter->argument = new (std::nothrow) ContentionSample;
+  waiter->sampled = waiter->argument != nullptr;
+}
+
+// sample: of a waiter that had one. has_waited: else it has found the mutex free.
+WEFT_NOINLINE WEFT_COLD void FinishSample(Waiter* waiter, const FiberMutex* mutex, bool has_waited) noexcept {
   waiter->sampled = false;
-  if (has_waited) sample.Finish(mutex);
+  const std::unique_ptr<ContentionSample> sample(static_cast<ContentionSample*>(waiter->argument));
+  waiter->argument = nullptr;
+  if (has_waited) sample->Finish(mutex);
 }
 
 }  // namespace
@@ -125,9 +133,10 @@ bool FiberMutex::SpinForIt(bool is_fiber, std::uint32_t tag) noexcept {
   return false;
 }
 
-// False: it is not locked any more.
-WEFT_ALWAYS_INLINE bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_offs,
-                                            Deadline deadline) noexcept {
+// False: it is not locked any more. Never inlined: the compiler would make a way of its own for the first waiter, and
+// dumps would show it apart from the others.
+WEFT_NOINLINE bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_offs,
+                                       Deadline deadline) noexcept {
   base::SpinLockGuard guard(queue_lock_);
   std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   for (;;) {
@@ -164,23 +173,15 @@ bool FiberMutex::Contend(Waiter* waiter, bool woken, Deadline deadline) noexcept
       losses_beside_waker = worker != nullptr && worker == waiter->argument ? losses_beside_waker + 1 : 0;
       if (losses_beside_waker >= kLossesBesideWaker) hand_offs = kHandOffsInARow;
     }
-    // The same twice: waits that are no samples pay for the count only.
-    if (waiter->fiber() != nullptr && WEFT_UNLIKELY(ContentionSample::IsNext())) {
-      std::optional<WaitResult> of_sample;
-      WaitAsSample(this, waiter, [=, this, &of_sample] {
-        if (QueueUp(waiter, woken, hand_offs, deadline)) of_sample = waiter->Await(deadline);
-        if (of_sample && *of_sample != WaitResult::kNotified) LeaveQueue(waiter);
-        return of_sample.has_value();
-      });
-      if (!of_sample) continue;
-      if (*of_sample != WaitResult::kNotified) return false;
-    } else {
-      if (!QueueUp(waiter, woken, hand_offs, deadline)) continue;
-      if (waiter->Await(deadline) != WaitResult::kNotified) {
-        LeaveQueue(waiter);
-        return false;
-      }
+    CountWait(waiter);
+    if (!QueueUp(waiter, woken, hand_offs, deadline)) {
+      if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, this, /*has_waited=*/false);
+      continue;
     }
+    const bool notified = waiter->Await(deadline) == WaitResult::kNotified;
+    if (!notified) LeaveQueue(waiter);
+    if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, this, /*has_waited=*/true);
+    if (!notified) return false;
     if (waiter->granted) return true;
     woken = true;
   }
@@ -247,12 +248,12 @@ WEFT_NOINLINE void FiberMutex::UnlockSlow() noexcept {
         word |= kHandOff;
       }
     }
-    auto* const sample = waiter->sampled ? static_cast<ContentionSample*>(waiter->argument) : nullptr;
-    waiter->argument = scheduling_group::CurrentWorker();  // For Contend().
+    const bool sampled = waiter->sampled;
+    if (WEFT_LIKELY(!sampled)) waiter->argument = scheduling_group::CurrentWorker();  // For Contend().
     // release: as in unlock(). The wake carries it to a waiter that got it handed off.
     word_.store(word, std::memory_order_release);
     queue_lock_.unlock();
-    if (WEFT_UNLIKELY(sample != nullptr)) sample->End();
+    if (WEFT_UNLIKELY(sampled)) static_cast<ContentionSample*>(waiter->argument)->End();
     waiter->Wake();
     return;
   }

@@ -28,14 +28,14 @@
 // nothing.
 //
 // Invariants
-//   LC1  A sample lies on the waiter's stack. The owner touches it after its claim and before its wake only; until then
+//   LC1  A sample is its waiter's. The owner touches it after its claim and before its wake only; until then
 //        the waiter does not return, nor touch it. (A waiter that has timed out was not claimed.)
 //   LC2  Nobody waits for the table: its lock is only tried, and a sample that finds it taken is lost, and counted. So
 //        a forked child, which may find it taken for ever, goes on.
-// The first is checked in tests/model/primitives_model.cc, where the waiter's stack is data that the explorer watches.
+// The first is checked in tests/model/primitives_model.cc, where a sample is data that the explorer watches.
 //
 // Cost. Without a wait: nothing. A wait: a count in a thread_local, two instructions and a branch, and a look at its
-// waiter by the owner: 1 % where each lock waits (bench/workload --workload=mutex_yield). A sample, one each 5 ms of a
+// waiter by the owner: 3 % where each lock waits (bench/workload --workload=mutex_yield). A sample, one each 5 ms of a
 // thread: two clocks and two stacks, some 10 us. Off where the recorder is (RecordLevel::kOff). The stacks are
 // those that exceptions use; glibc 2.35 and later find their tables without a lock. With an older one there are no
 // samples: dlopen() might hold that lock and wait for a mutex.
