@@ -55,12 +55,8 @@ class Patience {
   std::chrono::steady_clock::time_point since_;
 };
 
-// Before a wait: if it is a sample, one is made. On the heap: in the frame of all waits it would cost 2 %. Never
-// inlined: as QueueUp().
-WEFT_NOINLINE void CountWait(Waiter* waiter) noexcept {
-  if (waiter->fiber() == nullptr || !ContentionSample::IsNext()) [[likely]] {
-    return;
-  }
+// Of a wait that is one. On the heap: in the frame of all waits it would cost 2 %.
+WEFT_NOINLINE WEFT_COLD void BeginSample(Waiter* waiter) noexcept {
   waiter->argument = new (std::nothrow) ContentionSample;
   waiter->sampled = waiter->argument != nullptr;
 }
@@ -173,7 +169,7 @@ bool FiberMutex::Contend(Waiter* waiter, bool woken, Deadline deadline) noexcept
       losses_beside_waker = worker != nullptr && worker == waiter->argument ? losses_beside_waker + 1 : 0;
       if (losses_beside_waker >= kLossesBesideWaker) hand_offs = kHandOffsInARow;
     }
-    CountWait(waiter);
+    if (waiter->fiber() != nullptr && WEFT_UNLIKELY(ContentionSample::IsNext())) BeginSample(waiter);
     if (!QueueUp(waiter, woken, hand_offs, deadline)) {
       if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, this, /*has_waited=*/false);
       continue;

@@ -35,7 +35,7 @@
 // The first is checked in tests/model/primitives_model.cc, where a sample is data that the explorer watches.
 //
 // Cost. Without a wait: nothing. A wait: a count in a thread_local, two instructions and a branch, and a look at its
-// waiter by the owner: 3 % where each lock waits (bench/workload --workload=mutex_yield). A sample, one each 5 ms of a
+// waiter by the owner: 2 % where each lock waits (bench/workload --workload=mutex_yield). A sample, one each 5 ms of a
 // thread: two clocks and two stacks, some 10 us. Off where the recorder is (RecordLevel::kOff). The stacks are
 // those that exceptions use; glibc 2.35 and later find their tables without a lock. With an older one there are no
 // samples: dlopen() might hold that lock and wait for a mutex.
