@@ -7,6 +7,7 @@
 
 #include <bit>
 #include <chrono>
+#include <memory>
 #include <new>
 #include <thread>
 
@@ -54,22 +55,18 @@ class Patience {
   std::chrono::steady_clock::time_point since_;
 };
 
-// Room for the sample of a wait that is one. Functions of their own: other waits pay for a look at `sampled` only.
-struct RoomForSample {
-  alignas(ContentionSample) unsigned char bytes[sizeof(ContentionSample)];
-};
-
-WEFT_NOINLINE WEFT_COLD void BeginSample(Waiter* waiter, RoomForSample* room) noexcept {
-  waiter->argument = ::new (static_cast<void*>(room->bytes)) ContentionSample;
-  waiter->sampled = true;
+// Of a wait that is one. On the heap: in the frame of all waits it would cost 2 %.
+WEFT_NOINLINE WEFT_COLD void BeginSample(Waiter* waiter) noexcept {
+  waiter->argument = new (std::nothrow) ContentionSample;
+  waiter->sampled = waiter->argument != nullptr;
 }
 
-// mutex: nullptr: it did not wait.
-WEFT_NOINLINE WEFT_COLD void FinishSample(Waiter* waiter, RoomForSample* room, const FiberMutex* mutex) noexcept {
-  auto* const sample = std::launder(reinterpret_cast<ContentionSample*>(room->bytes));
-  if (mutex != nullptr) sample->Finish(mutex);
-  sample->~ContentionSample();
+// sample: of a waiter that had one. has_waited: else it has found the mutex free.
+WEFT_NOINLINE WEFT_COLD void FinishSample(Waiter* waiter, const FiberMutex* mutex, bool has_waited) noexcept {
   waiter->sampled = false;
+  const std::unique_ptr<ContentionSample> sample(static_cast<ContentionSample*>(waiter->argument));
+  waiter->argument = nullptr;
+  if (has_waited) sample->Finish(mutex);
 }
 
 }  // namespace
@@ -132,38 +129,10 @@ bool FiberMutex::SpinForIt(bool is_fiber, std::uint32_t tag) noexcept {
   return false;
 }
 
-// Until the mutex is ours (true) or the deadline has passed (false).
-bool FiberMutex::Contend(Waiter* waiter, bool woken, Deadline deadline) noexcept {
-  Patience patience;
-  RoomForSample room;
-  unsigned losses_beside_waker = 0;  // in a row
-  for (;;) {
-    if (TakeUnlocked(woken, waiter->tag)) return true;
-    if (deadline.expired()) return woken ? GiveUpWoken(waiter->tag) : false;
-    std::uint16_t hand_offs = 0;  // to ask for
-    if (woken) {
-      if (patience.IsOverAfterLoss(kPatience)) hand_offs = 1;  // MX6
-      // UnlockSlow() left the waker's worker in `argument`; a thread has none.
-      const void* worker = scheduling_group::CurrentWorker();
-      losses_beside_waker = worker != nullptr && worker == waiter->argument ? losses_beside_waker + 1 : 0;
-      if (losses_beside_waker >= kLossesBesideWaker) hand_offs = kHandOffsInARow;
-    }
-    if (waiter->fiber() != nullptr && WEFT_UNLIKELY(ContentionSample::IsNext())) BeginSample(waiter, &room);
-    if (!QueueUp(waiter, woken, hand_offs, deadline)) {
-      if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, &room, nullptr);
-      continue;
-    }
-    const WaitResult result = waiter->Await(deadline);
-    if (result != WaitResult::kNotified) LeaveQueue(waiter);
-    if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, &room, this);
-    if (result != WaitResult::kNotified) return false;
-    if (waiter->granted) return true;
-    woken = true;
-  }
-}
-
-// False: it is not locked any more.
-bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_offs, Deadline deadline) noexcept {
+// False: it is not locked any more. Never inlined: the compiler would make a way of its own for the first waiter, and
+// dumps would show it apart from the others.
+WEFT_NOINLINE bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_offs,
+                                       Deadline deadline) noexcept {
   base::SpinLockGuard guard(queue_lock_);
   std::uint32_t word = word_.load(std::memory_order_relaxed);  // Only a guess; the exchange decides.
   for (;;) {
@@ -183,6 +152,35 @@ bool FiberMutex::QueueUp(Waiter* waiter, bool woken, std::uint16_t hand_offs, De
     waiters_.PushBack(waiter);
   }
   return true;
+}
+
+// Until the mutex is ours (true) or the deadline has passed (false).
+bool FiberMutex::Contend(Waiter* waiter, bool woken, Deadline deadline) noexcept {
+  Patience patience;
+  unsigned losses_beside_waker = 0;  // in a row
+  for (;;) {
+    if (TakeUnlocked(woken, waiter->tag)) return true;
+    if (deadline.expired()) return woken ? GiveUpWoken(waiter->tag) : false;
+    std::uint16_t hand_offs = 0;  // to ask for
+    if (woken) {
+      if (patience.IsOverAfterLoss(kPatience)) hand_offs = 1;  // MX6
+      // UnlockSlow() left the waker's worker in `argument`; a thread has none.
+      const void* worker = scheduling_group::CurrentWorker();
+      losses_beside_waker = worker != nullptr && worker == waiter->argument ? losses_beside_waker + 1 : 0;
+      if (losses_beside_waker >= kLossesBesideWaker) hand_offs = kHandOffsInARow;
+    }
+    if (waiter->fiber() != nullptr && WEFT_UNLIKELY(ContentionSample::IsNext())) BeginSample(waiter);
+    if (!QueueUp(waiter, woken, hand_offs, deadline)) {
+      if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, this, /*has_waited=*/false);
+      continue;
+    }
+    const bool notified = waiter->Await(deadline) == WaitResult::kNotified;
+    if (!notified) LeaveQueue(waiter);
+    if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, this, /*has_waited=*/true);
+    if (!notified) return false;
+    if (waiter->granted) return true;
+    woken = true;
+  }
 }
 
 // The waiter timed out.
@@ -246,12 +244,12 @@ WEFT_NOINLINE void FiberMutex::UnlockSlow() noexcept {
         word |= kHandOff;
       }
     }
-    auto* const sample = waiter->sampled ? static_cast<ContentionSample*>(waiter->argument) : nullptr;
-    waiter->argument = scheduling_group::CurrentWorker();  // For Contend().
+    const bool sampled = waiter->sampled;
+    if (WEFT_LIKELY(!sampled)) waiter->argument = scheduling_group::CurrentWorker();  // For Contend().
     // release: as in unlock(). The wake carries it to a waiter that got it handed off.
     word_.store(word, std::memory_order_release);
     queue_lock_.unlock();
-    if (WEFT_UNLIKELY(sample != nullptr)) sample->End();
+    if (WEFT_UNLIKELY(sampled)) static_cast<ContentionSample*>(waiter->argument)->End();
     waiter->Wake();
     return;
   }

@@ -27,14 +27,18 @@
 //         first event, and before its events. A reader copies, and then reads `owner`, then `first`.
 //   REC3  The list of rings only grows, at its head. So it is read without a lock: in a forked child, too.
 //
-// Cost: some 15 ns an event, most of it CycleClock's. Memory: kRingOfWorker events of 24 bytes for each worker, and
-// kRingOfThread for each other thread; pages that were never written cost nothing. docs/how-to/flight-recorder.md has
-// the figures of whole operations.
+// Cost: some 10 ns an event, nearly all of it CycleClock's. A switch is one event and one reading: what ends a turn
+// begins the next one. Turns, waits and their lengths are derived by readers (observe/recorder/timeline.h).
+// docs/how-to/flight-recorder.md has the figures of whole operations.
+// Memory: kRingOfWorker events of 24 bytes for each worker, and kRingOfThread for each other thread; pages that were
+// never written cost nothing.
 //
 // SetLevel(), Visit(), statistics: any thread. The rest: the owner of the ring; `worker` is CurrentWorker().
 // Rejected: to make the countdown of the sampler run out at each push (nothing to pay at a wake, but a yield took 50
 // instructions more in kFull, and threads began with their next sample only); a clock read once in several events (a
-// long turn would be smeared over its neighbours, and it is what one looks for).
+// long turn would be smeared over its neighbours, and it is what one looks for); one reading for a wake and the switch
+// after it (nobody knows without the clock whether they are near: a fiber that wakes another one and then computes for
+// 10 ms would seem to have woken it 10 ms late).
 #ifndef WEFT_SCHEDULING_GROUP_EVENTS_RECORDER_H_
 #define WEFT_SCHEDULING_GROUP_EVENTS_RECORDER_H_
 

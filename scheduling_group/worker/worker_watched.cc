@@ -18,15 +18,25 @@ WEFT_NOINLINE WEFT_COLD void Worker::BeforeLeaving(FiberEntity* self) {
   slice_.BeginTurnAgain();  // Also if there is nobody to yield to.
 }
 
-WEFT_NOINLINE WEFT_COLD FiberEntity* Worker::NextFiberWithAttention(FiberEntity* self, EventKind how) {
-  if (!group->attention().only_recorded()) BeforeLeaving(self);
+WEFT_NOINLINE FiberEntity* Worker::NextFiberWithAttention(FiberEntity* self, EventKind how) {
+  if (group->attention().only_recorded()) [[likely]] {  // The way of NextFiberFor().
+    FiberEntity* next = group->PopWithoutAttention(index);
+    if (next != nullptr && !PrepareToEnter(next)) [[unlikely]] {
+      next = FindFiber();
+    }
+    if (next != nullptr || how == EventKind::kParked) {
+      Recorder::Switched(this, how, next, how == EventKind::kParked ? self->wait_reason().word() : self->id());
+    }
+    return next;
+  }
+  BeforeLeaving(self);
   FiberEntity* const next = FindFiber();
   // One that yields to nobody goes on. (To the loop it goes, and while the group stops: then it is not recorded.)
   if (next != nullptr || how == EventKind::kParked) RecordSwitch(how, self, next);
   return next;
 }
 
-WEFT_NOINLINE WEFT_COLD FiberEntity* Worker::NextFiberAfterRecorded(FiberEntity* self) {
+WEFT_NOINLINE FiberEntity* Worker::NextFiberAfterRecorded(FiberEntity* self) {
   FiberEntity* const next = Pop();
   if (group->attention().recorded()) Recorder::Ended(this, self, self->has_cold_fields() ? self->name() : "", next);
   return next;

@@ -8,13 +8,19 @@
 
 #include <algorithm>
 #include <atomic>
-#include <mutex>
 
 #include "weft/base/thread/cpu.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/base/thread/thread_annotations.h"
 #include "weft/scheduling_group/events/recorder.h"
 #include "weft/scheduling_group/fiber/wait_reason.h"
+
+// contention.h uses this name. initial-exec: at a fixed distance from the thread pointer.
+extern "C" {
+extern constinit thread_local std::uint64_t weft_waits_left;
+__attribute__((tls_model("initial-exec"), visibility("hidden"),
+               used)) constinit thread_local std::uint64_t weft_waits_left = 1;
+}
 
 namespace weft::synchronization {
 namespace {
@@ -29,12 +35,10 @@ constexpr bool kHasStacks = false;
 
 // --- Which waits ---
 
-// Waits are counted in chunks: a wait takes one off, and only the last one of a chunk looks at anything else.
+// Waits are counted in chunks: a wait takes one off weft_waits_left, and only the last one of a chunk looks at anything
+// else.
 class Sampler {
  public:
-  // True: the chunk is full.
-  WEFT_ALWAYS_INLINE bool Count() noexcept { return --left_ == 0; }
-
   // The chunk is full. True: its last wait is a sample. False: the next chunk has begun.
   bool IsAtSample(bool on) noexcept {
     passed_ += chunk_;
@@ -75,7 +79,7 @@ class Sampler {
   }
   void BeginChunk() noexcept {
     chunk_ = std::min(kChunk, wanted_ - passed_);
-    left_ = chunk_;
+    weft_waits_left = chunk_;
   }
 
   // xorshift64 (G. Marsaglia, Xorshift RNGs, 2003). The seed: the thread's own address.
@@ -87,7 +91,6 @@ class Sampler {
     return random_;
   }
 
-  std::uint64_t left_ = 1;    // of the chunk
   std::uint64_t chunk_ = 1;   // its length
   std::uint64_t passed_ = 0;  // waits since the last sample, in chunks that are full
   std::uint64_t wanted_ = 1;  // how many there are to be, with the next sample
@@ -99,10 +102,6 @@ class Sampler {
 constinit thread_local Sampler tls_sampler;
 
 // No switch in here.
-WEFT_TLS_ACCESSOR WEFT_COLD bool IsAtSample() noexcept {
-  base::OpaqueBarrier();
-  return tls_sampler.IsAtSample(scheduling_group::Recorder::on());
-}
 WEFT_TLS_ACCESSOR WEFT_COLD std::uint64_t TakeWeight(TimePoint now) noexcept {
   base::OpaqueBarrier();
   return tls_sampler.Take(now);
@@ -170,10 +169,14 @@ bool AddTo(const ContentionSite& site) noexcept WEFT_REQUIRES(table.lock) {
 
 }  // namespace
 
-WEFT_TLS_ACCESSOR bool ContentionSample::IsNext() noexcept {
-  if constexpr (!kHasStacks) return false;
+WEFT_TLS_ACCESSOR bool ContentionSample::IsLastOfChunk() noexcept {
   base::OpaqueBarrier();
-  return WEFT_UNLIKELY(tls_sampler.Count()) && IsAtSample();
+  return --weft_waits_left == 0;
+}
+
+WEFT_TLS_ACCESSOR WEFT_COLD bool ContentionSample::IsSampleAtEndOfChunk() noexcept {
+  base::OpaqueBarrier();
+  return tls_sampler.IsAtSample(kHasStacks && scheduling_group::Recorder::on());
 }
 
 ContentionSample::ContentionSample() noexcept : since_(std::chrono::steady_clock::now()), weight_(TakeWeight(since_)) {}
@@ -230,7 +233,7 @@ std::size_t Contention::Copy(ContentionSite* out) noexcept {
 std::uint64_t Contention::lost() noexcept { return lost_waits.load(std::memory_order_relaxed); }
 
 void Contention::Clear() noexcept {
-  const std::lock_guard guard(table.lock);
+  const base::SpinLockGuard guard(table.lock);
   table.sites = {};
   lost_waits.store(0, std::memory_order_relaxed);
 }

@@ -28,16 +28,17 @@
 // nothing.
 //
 // Invariants
-//   LC1  A sample lies on the waiter's stack. The owner touches it after its claim and before its wake only; until then
+//   LC1  A sample is its waiter's. The owner touches it after its claim and before its wake only; until then
 //        the waiter does not return, nor touch it. (A waiter that has timed out was not claimed.)
 //   LC2  Nobody waits for the table: its lock is only tried, and a sample that finds it taken is lost, and counted. So
 //        a forked child, which may find it taken for ever, goes on.
-// The first is checked in tests/model/primitives_model.cc, where the waiter's stack is data that the explorer watches.
+// The first is checked in tests/model/primitives_model.cc, where a sample is data that the explorer watches.
 //
-// Cost. Without a wait: nothing. A wait: a count in a thread_local, some 3 ns of 65 (BM_ContendedWhileYielding in
-// bench/sync/fiber_mutex_benchmark.cc). A sample, one each 5 ms of a thread: two clocks and two stacks, some 10 us. Off
-// where the recorder is (RecordLevel::kOff). The stacks are those that exceptions use; glibc 2.35 and later find their
-// tables without a lock. With an older one there are no samples: dlopen() might hold that lock and wait for a mutex.
+// Cost. Without a wait: nothing. A wait: a count in a thread_local, two instructions and a branch, and a look at its
+// waiter by the owner: 2 % where each lock waits (bench/workload --workload=mutex_yield). A sample, one each 5 ms of a
+// thread: two clocks and two stacks, some 10 us. Off where the recorder is (RecordLevel::kOff). The stacks are
+// those that exceptions use; glibc 2.35 and later find their tables without a lock. With an older one there are no
+// samples: dlopen() might hold that lock and wait for a mutex.
 // Rejected: the stack before the wait (it takes as long as a short section: the mutex would be free, and the sample no
 // wait any more); every n-th wait, or those that end at a sample of ready_wait (50,000 in a second: 10 % of the time).
 //
@@ -49,6 +50,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+
+#include "weft/base/thread/cpu.h"
+#include "weft/scheduling_group/worker/current_worker.h"
 
 namespace weft::synchronization {
 
@@ -65,7 +69,20 @@ class ContentionSample {
   static constexpr std::chrono::nanoseconds kEvery{5'000'000};
 
   // Counts a wait of the thread's. True: it is a sample.
-  [[nodiscard]] static bool IsNext() noexcept;
+  [[nodiscard]] WEFT_ALWAYS_INLINE static bool IsNext() noexcept {
+#if WEFT_WORKER_BY_ASSEMBLER
+    // weft_waits_left is in contention.cc. As CurrentWorker() does: each time anew.
+    bool is_last;
+    void* place;
+    asm volatile("movq weft_waits_left@gottpoff(%%rip), %1\n\tsubq $1, %%fs:(%1)"
+                 : "=@ccz"(is_last), "=&r"(place)
+                 :
+                 : "memory");
+    return WEFT_UNLIKELY(is_last) && IsSampleAtEndOfChunk();
+#else
+    return IsLastOfChunk() && IsSampleAtEndOfChunk();
+#endif
+  }
 
   // The fiber that must wait, holding no lock, if IsNext() has just said so.
   ContentionSample() noexcept;
@@ -76,6 +93,9 @@ class ContentionSample {
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
+
+  static bool IsLastOfChunk() noexcept;
+  static bool IsSampleAtEndOfChunk() noexcept;
 
   const TimePoint since_;
   const std::uint64_t weight_;

@@ -14,6 +14,7 @@
 #include "weft/sync/fiber_latch.h"
 #include "weft/sync/fiber_mutex.h"
 #include "weft/sync/fiber_timed_mutex.h"
+#include "weft/sync/wait/contention.h"
 #include "weft/sync/wait/wait_queue.h"
 #include "weft/tests/model/fiber_world.h"
 #include "weft/tests/testing/interleave.h"
@@ -106,6 +107,19 @@ TEST(FiberMutexModel, AFiberThatTimesOutBesideOneThatDoesNot) {
             world.Fiber("fiber 1", Timers::kNo, [=] { guarded->Enter(); });
             world.Fiber("timed", Timers::kYes, [=] { guarded->EnterIfInTime(); });
           });
+}
+
+// LC1: by the owner between its claim and its wake only.
+TEST(FiberMutexModel, FibersWhoseWaitsAreSamples) {
+  synchronization::ContentionSample::each_wait = true;
+  Explore({.name = "mutex: samples", .preemptions = 2, .weak_choices = 1},
+          [](model::Scenario& scenario, FiberWorld& world) {
+            Guarded* guarded = NewGuarded(scenario, 0);
+            world.Fiber("fiber 0", Timers::kNo, [=] { guarded->Enter(); });
+            world.Fiber("fiber 1", Timers::kNo, [=] { guarded->Enter(); });
+            world.Fiber("timed", Timers::kYes, [=] { guarded->EnterIfInTime(); });
+          });
+  synchronization::ContentionSample::each_wait = false;
 }
 
 // It has lost, and its time is over: the next in the queue must not wait for it.

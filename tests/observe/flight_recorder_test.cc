@@ -31,12 +31,14 @@
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/fiber_attributes.h"
 #include "weft/fiber/this_fiber.h"
+#include "weft/observe/contention.h"
 #include "weft/observe/recorder/recording_data.h"
 #include "weft/observe/recorder/timeline.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_mutex.h"
 #include "weft/tests/fiber/runtime_fixture.h"
+#include "weft/tests/observe/dump_until.h"
 
 namespace weft {
 namespace {
@@ -493,6 +495,26 @@ TEST(FlightRecorder, ReadByTheirReaders) {
   };
   write_all(RecorderLevel::kFull, "full");
   write_all(RecorderLevel::kSampled, "sampled");
+  {
+    const Recorded recorded(RecorderLevel::kSampled, {2, 1});
+    FiberMutex mutex;
+    FiberEvent owned;
+    FiberEvent end;
+    Fiber owner([&] {
+      const std::scoped_lock lock(mutex);
+      owned.Set();
+      end.Wait();
+    });
+    Fiber waiter([&] {
+      owned.Wait();
+      const std::scoped_lock lock(mutex);
+    });
+    static_cast<void>(observe::DumpUntil("reason=mutex", "\n1 of them match"));
+    end.Set();
+    owner.Join();
+    waiter.Join();
+  }
+  write("contention.pb", ContentionProfile(ProfileFormat::kPprof));
 }
 
 }  // namespace

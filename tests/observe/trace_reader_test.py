@@ -127,6 +127,9 @@ class Traces(unittest.TestCase):
         self.assertRegex(waits, r"(?m)^ *\d+ns .* event 0x[0-9a-f]+$")
         self.assertRegex(waits, r"(?m)^ *\d+ns .* sleep( 0x[0-9a-f]+)?$")
         read("sampled.waits.pb")
+        contention = read("contention.pb")
+        for frame in ("mutex 0x[0-9a-f]+", "owned by", "made wait"):
+            self.assertRegex(contention, rf"(?m)^ *\d+(?:ns)? .* {frame}$")
 
 
 if __name__ == "__main__":

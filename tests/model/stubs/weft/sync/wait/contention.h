@@ -1,7 +1,7 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// In place of sync/wait/contention.h: each wait is a sample, whose use the explorer watches (LC1).
+// In place of sync/wait/contention.h: a sample whose use the explorer watches (LC1). Each wait is one, or none is.
 #ifndef WEFT_TESTS_MODEL_STUBS_CONTENTION_H_
 #define WEFT_TESTS_MODEL_STUBS_CONTENTION_H_
 
@@ -11,7 +11,9 @@ namespace weft::synchronization {
 
 class ContentionSample {
  public:
-  static bool IsNext() noexcept { return true; }
+  static inline bool each_wait = false;
+
+  static bool IsNext() noexcept { return each_wait; }
   void End() noexcept { has_owner_.Write(true); }
   void Finish(const void*) noexcept { static_cast<void>(has_owner_.Read()); }
 
