@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "weft/observe/dump/own_thread.h"
 #include "weft/observe/dump/stack_unwinder.h"
 #include "weft/observe/recorder/profile_writer.h"
 #include "weft/observe/waits/frame_lines.h"
@@ -100,14 +101,20 @@ ProfileTotals ReadTotals() {
   return totals;
 }
 
-}  // namespace
-
-std::string ContentionProfile(ProfileFormat format) {
+std::string Write(ProfileFormat format) {
   const ProfileTotals totals = ReadTotals();
   if (format == ProfileFormat::kPprof) return observe::WritePprof(totals, std::chrono::nanoseconds(0));
   std::vector<std::pair<ProfileStack, observe::ProfileTotal>> lines(totals.begin(), totals.end());
   std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
   return observe::WriteFolded(lines);
+}
+
+}  // namespace
+
+std::string ContentionProfile(ProfileFormat format) {
+  std::string profile;
+  observe::OnOwnThread([&] { profile = Write(format); });
+  return profile;
 }
 
 }  // namespace weft
