@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
+#include <mutex>
+#include <new>
 #include <optional>
 #include <sstream>
 #include <utility>
@@ -17,6 +20,7 @@
 #include "weft/http/admin/views.h"
 #include "weft/io/fiber_blocking.h"
 #include "weft/io/socket_address.h"
+#include "weft/observe/dump/own_thread.h"
 #include "weft/observe/dump_fibers.h"
 
 namespace weft::http {
@@ -25,19 +29,22 @@ namespace {
 constexpr std::string_view kJson = "application/json";
 constexpr std::string_view kPlain = "text/plain; charset=utf-8";
 constexpr std::string_view kForeignHost = "this is shown to those who ask for an address, not for a name";
+constexpr std::string_view kForeignPage = "this is not for a page of another site";
+
+// A client that reads nothing keeps neither its answer nor the turn of others.
+constexpr std::chrono::seconds kLongestSend{60};
 
 // Of an error nobody is left to be told. disposition: "inline", or how to keep it.
 void Send(Response& response, int status, std::string_view type, std::string_view body,
           std::string_view disposition = "inline") {
-  static_cast<void>(
-      response.Send(status,
-                    {{"content-type", type},
-                     {"content-disposition", disposition},
-                     {"cache-control", "no-store"},
-                     {"content-security-policy", "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'"},
-                     {"referrer-policy", "no-referrer"},
-                     {"x-content-type-options", "nosniff"}},
-                    body));
+  Fields fields{{"content-type", type},
+                {"content-disposition", disposition},
+                {"cache-control", "no-store"},
+                {"content-security-policy", "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'"},
+                {"referrer-policy", "no-referrer"},
+                {"x-content-type-options", "nosniff"}};
+  if (status == 503) fields.Add("retry-after", "1");
+  static_cast<void>(response.Send(status, fields, body, Deadline(kLongestSend)));
 }
 
 void Refuse(Response& response, int status, std::string_view why) {
@@ -55,6 +62,9 @@ std::optional<unsigned char> HexDigit(char c) {
   const auto [end, error] = std::from_chars(&c, &c + 1, digit, 16);
   return error == std::errc() ? std::optional(digit) : std::nullopt;
 }
+
+// What a browser says, if it thinks the address safe. None: a client that is no browser.
+bool IsOfAnotherSite(std::string_view fetch_site) { return fetch_site == "cross-site" || fetch_site == "same-site"; }
 
 // "a%20b+c" to "a b c". An escape that is none stays.
 std::string Unescaped(std::string_view text) {
@@ -120,8 +130,16 @@ void SendDownload(Request& request, Response& response,
   RecordingQuery query;
   std::string why;
   if (!ReadRecordingQuery(request.query(), &query, &why)) return Refuse(response, 400, why);
+  const std::unique_lock turn(DownloadTurn(), std::chrono::seconds(1));  // until the answer is sent
+  if (!turn) return Refuse(response, 503, "another trace or profile is being made: one at a time");
   AdminDownload download;
-  if (!FiberBlocking([&] { return make(query, &download, &why); })) return Refuse(response, 400, why);
+  bool made = false;
+  try {
+    observe::OnOwnThread([&] { made = make(query, &download, &why); });
+  } catch (const std::bad_alloc&) {
+    return Refuse(response, 503, "there is no memory for it");
+  }
+  if (!made) return Refuse(response, 400, why);
   Send(response, 200, download.type, download.text, base::StrCat("attachment; filename=\"", download.name, "\""));
 }
 
@@ -159,6 +177,7 @@ void AdminPages::AddTo(Routes* routes, std::string_view path) {
 void AdminPages::Add(Routes* routes, std::string_view method, const std::string& path, Answer answer) {
   routes->Add(method, path, [this, answer](Request& request, Response& response) {
     if (!options_.any_host && !IsAddress(request.authority())) return Refuse(response, 403, kForeignHost);
+    if (IsOfAnotherSite(request.headers().Find("sec-fetch-site"))) return Refuse(response, 403, kForeignPage);
     (this->*answer)(request, response);
   });
 }

@@ -17,7 +17,7 @@
 //     PUT /admin/api/flags           {"name=value"} as the body sets one, if Options::may_change
 //     GET /admin/api/recorder        the level of the flight recorder (observe/flight_recorder.h)
 //     PUT /admin/api/recorder        off, sampled or full as the body sets it, if Options::may_change
-//     GET /admin/api/trace?ms=100    the last 100 ms, for https://ui.perfetto.dev; 1,000,000 events at most
+//     GET /admin/api/trace?ms=100    the last 100 ms, for https://ui.perfetto.dev
 //     GET /admin/api/profile?what=   cpu, waits or locks of the last second (ms=1000), or contention since the process
 //                                    began, as folded stacks; format=pprof
 //     GET /admin/metrics             for Prometheus (observe/metrics.h)
@@ -25,12 +25,15 @@
 // Who may see them: whoever can send a request to the server that has them. They show names of fibers, stacks and
 // values of flags, so that server should be on loopback, or where only operators are. A request whose Host is neither
 // an address nor "localhost" is refused (403), so that no page of another origin can read them through a name of its
-// own that leads here; Options::any_host takes it. A PUT asks for the field "x-weft-admin: 1", which a page of another
-// origin cannot send.
+// own that leads here; Options::any_host takes it. What a page of another site asks for is refused (403), too, where
+// the browser says so (Sec-Fetch-Site): it could not read it, but have it made. A PUT asks for the field
+// "x-weft-admin: 1", which a page of another origin cannot send.
 //
 // They read what the runtime counts and keeps anyway: while nobody looks, they cost nothing. A look at the overview
 // costs some 100 us a second for each browser, a list of fibers what DumpFibers() says, a trace 4 us for each event.
-// Traces and profiles are made on a thread of their own.
+// Traces and profiles are made on a thread of their own, one at a time: who asks until it has been sent waits for a
+// second, and is told to ask again (503). They have 1,000,000 events at most (else 400: ask for fewer ms), some
+// 0.3 GB.
 //
 // They are handlers, so their place is here, above observe/, which has what they show.
 //

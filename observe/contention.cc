@@ -9,11 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "weft/base/report/str_cat.h"
+#include "weft/observe/dump/own_thread.h"
 #include "weft/observe/dump/stack_unwinder.h"
 #include "weft/observe/recorder/profile_writer.h"
 #include "weft/observe/waits/frame_lines.h"
@@ -80,8 +83,11 @@ class Names {
 
 ProfileTotals ReadTotals() {
   std::vector<ContentionSite> sites(Contention::kSites);
-  sites.resize(Contention::Copy(sites.data()));
+  const std::optional<std::size_t> count = Contention::Copy(sites.data());
+  sites.resize(count.value_or(0));
   ProfileTotals totals;
+  if (!Contention::has_samples()) totals[ProfileStack(1, "no samples: glibc is older than 2.35")];
+  if (!count) totals[ProfileStack(1, "no samples: their table is being written: ask again")];
   Names names;
   for (const ContentionSite& site : sites) {
     ProfileStack stack{site.mutex != 0 ? "mutex " + observe::Hex(site.mutex) : "several mutexes"};
@@ -95,19 +101,25 @@ ProfileTotals ReadTotals() {
     total.ns += static_cast<std::int64_t>(site.ns);
   }
   if (const std::uint64_t lost = Contention::lost()) {
-    totals[ProfileStack(1, "not kept")].count = static_cast<std::int64_t>(lost);
+    totals[ProfileStack(1, base::StrCat("not kept: ", lost, " waits"))].count = static_cast<std::int64_t>(lost);
   }
   return totals;
 }
 
-}  // namespace
-
-std::string ContentionProfile(ProfileFormat format) {
+std::string Write(ProfileFormat format) {
   const ProfileTotals totals = ReadTotals();
   if (format == ProfileFormat::kPprof) return observe::WritePprof(totals, std::chrono::nanoseconds(0));
   std::vector<std::pair<ProfileStack, observe::ProfileTotal>> lines(totals.begin(), totals.end());
   std::stable_sort(lines.begin(), lines.end(), [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
   return observe::WriteFolded(lines);
+}
+
+}  // namespace
+
+std::string ContentionProfile(ProfileFormat format) {
+  std::string profile;
+  observe::OnOwnThread([&] { profile = Write(format); });
+  return profile;
 }
 
 }  // namespace weft

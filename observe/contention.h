@@ -15,13 +15,23 @@
 //
 // Of FiberMutex and FiberTimedMutex, since the process began. A sample of the waits, one each 5 ms of a thread, each
 // standing for those before it: numbers are estimates (sync/wait/contention.h). "no owner" is one whose time was over.
-// "several mutexes": those for which 512 lines of single ones had no room. Waits of plain threads are not counted; nor
-// is the time from a wake until a worker is free. The recorder's kLocks (flight_recorder.h) has all, by fibers' names.
+// "several mutexes": those for which 512 lines of single ones had no room. "not kept: 42 waits 0": for so many there
+// was no room at all, or another thread wrote; how long they took is not known.
 //
-// The samples are taken unless the recorder is off (--fiber_recorder=off). Names of functions are those of dumps: with
-// libdw.so.1, or addresses.
+// Not counted: waits of plain threads; the time from a wake until a worker is free; the first wait for the mutex of who
+// was notified through a FiberConditionVariable. The recorder's kLocks (flight_recorder.h) has them, by fibers' names.
+// Rare waits beside many: as many waits stand behind each sample as its thread had, of whatever mutex. So long waits
+// that come once a second on a thread with 100,000 short ones are mostly missed, and once in a while overrated.
 //
-// Who may call: any fiber and any thread. Cost: 10 ms and more, for the names.
+// Nothing ages, and nothing is taken out: to see what is new, compare two profiles. What lies at a former mutex's
+// address adds to its lines; functions of a library that has been unloaded have another's names, or none; a forked
+// child begins with its parent's.
+//
+// The samples are taken unless the recorder is off (--fiber_recorder=off), with glibc 2.35 or later; "no samples: ..."
+// says that there are none, and why. Names of functions are those of dumps: with libdw.so.1, or addresses.
+//
+// Who may call: any fiber and any thread. A fiber switches, while a thread of its own does it. Cost: 10 ms and more,
+// for the names.
 #ifndef WEFT_OBSERVE_CONTENTION_H_
 #define WEFT_OBSERVE_CONTENTION_H_
 

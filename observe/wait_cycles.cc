@@ -9,6 +9,7 @@
 
 #include "weft/base/report/str_cat.h"
 #include "weft/observe/dump/memory_reader.h"
+#include "weft/observe/dump/own_thread.h"
 #include "weft/observe/dump/stack_unwinder.h"
 #include "weft/observe/waits/frame_lines.h"
 #include "weft/observe/waits/wait_graph.h"
@@ -62,9 +63,15 @@ std::vector<WaitCycle> FindWaitCycles(bool stacks) {
   observe::MemoryReader memory;
   std::vector<WaitCycle> cycles;
   const std::vector<WaitGraph::Cycle> found = WaitGraph(&memory).FindCycles(stacks);
-  if (found.empty()) return cycles;
-  StackUnwinder unwinder(stacks);
-  for (const WaitGraph::Cycle& cycle : found) cycles.push_back(Describe(cycle, &memory, &unwinder));
+  const auto describe = [&] {
+    StackUnwinder unwinder(stacks);
+    for (const WaitGraph::Cycle& cycle : found) cycles.push_back(Describe(cycle, &memory, &unwinder));
+  };
+  if (stacks && !found.empty()) {
+    observe::OnOwnThread(describe);
+  } else {
+    describe();
+  }
   return cycles;
 }
 

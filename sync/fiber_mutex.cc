@@ -62,11 +62,12 @@ WEFT_NOINLINE WEFT_COLD void BeginSample(Waiter* waiter) noexcept {
 }
 
 // sample: of a waiter that had one. has_waited: else it has found the mutex free.
-WEFT_NOINLINE WEFT_COLD void FinishSample(Waiter* waiter, const FiberMutex* mutex, bool has_waited) noexcept {
+WEFT_NOINLINE WEFT_COLD void FinishSample(Waiter* waiter, const FiberMutex* mutex, bool has_waited,
+                                          Deadline deadline) noexcept {
   waiter->sampled = false;
   const std::unique_ptr<ContentionSample> sample(static_cast<ContentionSample*>(waiter->argument));
   waiter->argument = nullptr;
-  if (has_waited) sample->Finish(mutex);
+  if (has_waited) sample->Finish(mutex, deadline.time_point());
 }
 
 }  // namespace
@@ -171,12 +172,12 @@ bool FiberMutex::Contend(Waiter* waiter, bool woken, Deadline deadline) noexcept
     }
     if (waiter->fiber() != nullptr && WEFT_UNLIKELY(ContentionSample::IsNext())) BeginSample(waiter);
     if (!QueueUp(waiter, woken, hand_offs, deadline)) {
-      if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, this, /*has_waited=*/false);
+      if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, this, /*has_waited=*/false, deadline);
       continue;
     }
     const bool notified = waiter->Await(deadline) == WaitResult::kNotified;
     if (!notified) LeaveQueue(waiter);
-    if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, this, /*has_waited=*/true);
+    if (WEFT_UNLIKELY(waiter->sampled)) FinishSample(waiter, this, /*has_waited=*/true, deadline);
     if (!notified) return false;
     if (waiter->granted) return true;
     woken = true;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 #include "weft/base/report/str_cat.h"
@@ -12,12 +13,10 @@
 #include "weft/http/admin/views.h"
 #include "weft/observe/contention.h"
 #include "weft/observe/flight_recorder.h"
+#include "weft/observe/recorder/recording_data.h"
 
 namespace weft::http {
 namespace {
-
-// Some 150 bytes of JSON each.
-constexpr std::size_t kMostEvents = 1'000'000;
 
 constexpr std::array<std::string_view, 3> kLevels = {"off", "sampled", "full"};  // as RecorderLevel
 static_assert(static_cast<int>(RecorderLevel::kOff) == 0 && static_cast<int>(RecorderLevel::kFull) == 2);
@@ -29,6 +28,15 @@ std::string FileName(std::string_view what, std::string_view extension) {
   return base::StrCat("weft-", ::getpid(), '.', what, '.', extension);
 }
 
+// False: they are too many.
+bool Keep(const RecordingQuery& query, std::chrono::milliseconds otherwise, Recording* kept, std::string* why) {
+  const std::chrono::milliseconds last = query.last.count() != 0 ? query.last : otherwise;
+  *kept = Recording(std::make_shared<const observe::RecordingData>(observe::ReadRings(last, query.most_events)));
+  if (kept->events() <= query.most_events) return true;
+  *why = base::StrCat("there are more than ", query.most_events, " events: ask for fewer ms");
+  return false;
+}
+
 // make: gives the text in a format.
 template <class Make>
 AdminDownload ProfileFile(std::string_view name, bool pprof, Make make) {
@@ -37,6 +45,11 @@ AdminDownload ProfileFile(std::string_view name, bool pprof, Make make) {
 }
 
 }  // namespace
+
+FiberTimedMutex& DownloadTurn() noexcept {
+  static auto* const turn = new FiberTimedMutex;
+  return *turn;
+}
 
 std::string RecorderJson(bool may_change) {
   JsonWriter json;
@@ -55,12 +68,8 @@ bool SetRecorder(std::string_view level) {
 }
 
 bool Trace(const RecordingQuery& query, AdminDownload* trace, std::string* why) {
-  const bool is_said = query.last.count() != 0;
-  const Recording recording = KeepRecording(is_said ? query.last : std::chrono::milliseconds(100));
-  if (recording.events() > kMostEvents) {
-    *why = base::StrCat(recording.events(), " events are too many (more than ", kMostEvents, "): ask for fewer ms");
-    return false;
-  }
+  Recording recording;
+  if (!Keep(query, std::chrono::milliseconds(100), &recording, why)) return false;
   *trace = {FileName("trace", "json"), "application/json", TraceOf(recording)};
   return true;
 }
@@ -77,8 +86,8 @@ bool Profile(const RecordingQuery& query, AdminDownload* profile, std::string* w
   }
   for (const auto& [name, what] : kProfiles) {
     if (name != query.what) continue;
-    const bool is_said = query.last.count() != 0;
-    const Recording recording = KeepRecording(is_said ? query.last : std::chrono::seconds(1));
+    Recording recording;
+    if (!Keep(query, std::chrono::seconds(1), &recording, why)) return false;
     *profile =
         ProfileFile(name, pprof, [&, of = what](ProfileFormat format) { return ProfileOf(recording, of, format); });
     return true;

@@ -9,14 +9,17 @@
 // answers.
 //
 // Any fiber and thread. MachineJson() reads files, some 50 us for each CPU and thread. Trace() and Profile() take
-// 4 us for each event: not on a worker.
+// 4 us for each event: not on a worker; and memory, 0.3 GB at most: so one at a time, by who owns DownloadTurn().
 #ifndef WEFT_HTTP_ADMIN_VIEWS_H_
 #define WEFT_HTTP_ADMIN_VIEWS_H_
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "weft/sync/fiber_timed_mutex.h"
 
 namespace weft::http {
 
@@ -39,9 +42,13 @@ struct AdminDownload {
 // What is asked for, as the query says: ms=100, what=cpu, format=pprof.
 struct RecordingQuery {
   std::chrono::milliseconds last{0};  // 0: not said
-  std::string what;
-  std::string format;
+  std::string what{};
+  std::string format{};
+  std::size_t most_events = 1'000'000;  // Not in the query.
 };
+
+// Of the process: who makes a download owns it, until that is sent.
+FiberTimedMutex& DownloadTurn() noexcept;
 
 // False: *why is a line that says why.
 [[nodiscard]] bool Trace(const RecordingQuery& query, AdminDownload* trace, std::string* why);

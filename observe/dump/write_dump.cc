@@ -34,7 +34,11 @@ void WriteDeadlocks(std::ostream& out, MemoryReader* memory) {
 
 void AddDeadlocks(FiberReport* report, MemoryReader* memory) {
   report->Add(FindWaitCycles(/*stacks=*/false));
-  for (const StdMutexWait& wait : FindStdMutexWaits(memory)) report->Remark(Describe(wait, memory, /*stacks=*/false));
+  for (const StdMutexWait& wait : FindStdMutexWaits(memory)) {
+    std::string line = Describe(wait, memory, /*stacks=*/false);
+    line.pop_back();  // Its end.
+    report->Remark(std::move(line));
+  }
 }
 
 bool Write(std::ostream& out, const DumpOptions& options, TimePoint look_until) {

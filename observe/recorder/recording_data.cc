@@ -61,7 +61,8 @@ bool IsSwitch(EventKind kind) {
 
 class Reader {
  public:
-  explicit Reader(std::chrono::nanoseconds last) : now_(CycleScale::Reading::Now()), scale_(Recorder::since(), now_) {
+  Reader(std::chrono::nanoseconds last, std::size_t most)
+      : now_(CycleScale::Reading::Now()), scale_(Recorder::since(), now_), room_(most + 1) {
     data_.end_ns = Nanoseconds(now_.time);
     data_.begin_ns = last.count() < data_.end_ns ? data_.end_ns - last.count() : 0;
   }
@@ -86,6 +87,7 @@ class Reader {
   }
 
   void ReadRing(const RecorderRing& ring) {
+    if (room_ == 0) return;
     words_.resize(ring.events.capacity());
     RecordedTrack track;
     std::size_t begin = 0;
@@ -94,7 +96,7 @@ class Reader {
     std::string* name = nullptr;
     std::size_t parts = 0;
     bool in_part_of_name = true;  // Until something else comes: the name's begin may have been overwritten.
-    for (std::size_t i = begin; i < begin + count; ++i) {
+    for (std::size_t i = begin; i < begin + count && room_ != 0; ++i) {
       const auto [first, a, b] = words_[i];
       RecordedEvent event{.kind = static_cast<EventKind>(first >> Recorder::kTimeBits), .a = a, .b = b};
       if (event.kind == EventKind::kName) {
@@ -123,6 +125,7 @@ class Reader {
       if (SecondIsFiber(event.kind) && b != 0) fibers_.insert(b);
       if (event.kind == EventKind::kMark) AddMark(b);
       track.events.push_back(event);
+      --room_;
     }
     if (!track.open) track.running = 0;  // Not since then, perhaps.
     if (track.running != 0) fibers_.insert(track.running);
@@ -171,6 +174,7 @@ class Reader {
 
   const CycleScale::Reading now_;
   const CycleScale scale_;
+  std::size_t room_;  // for so many more events
   RecordingData data_;
   MemoryReader memory_;
   Fibers fibers_;
@@ -192,6 +196,6 @@ std::string RecordingData::Name(std::uint64_t fiber) const {
   return found == names.end() ? "(unnamed)" : found->second;
 }
 
-RecordingData ReadRings(std::chrono::nanoseconds last) { return Reader(last).Read(); }
+RecordingData ReadRings(std::chrono::nanoseconds last, std::size_t most) { return Reader(last, most).Read(); }
 
 }  // namespace weft::observe

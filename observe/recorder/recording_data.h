@@ -59,7 +59,8 @@ constexpr std::int64_t CyclesAgo(std::uint64_t now, std::uint64_t low) noexcept 
   return ago < kWhole - kAfter ? static_cast<std::int64_t>(ago) : -static_cast<std::int64_t>(kWhole - ago);
 }
 
-RecordingData ReadRings(std::chrono::nanoseconds last);
+// Where there are more than `most` events, most + 1 of them: the rest is not copied.
+RecordingData ReadRings(std::chrono::nanoseconds last, std::size_t most = SIZE_MAX - 1);
 
 }  // namespace weft::observe
 

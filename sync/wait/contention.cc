@@ -4,6 +4,7 @@
 #include "weft/sync/wait/contention.h"
 
 #include <features.h>
+#include <sched.h>
 #include <unwind.h>
 
 #include <algorithm>
@@ -187,9 +188,9 @@ WEFT_NOINLINE WEFT_COLD void ContentionSample::End() noexcept {
   has_owner_ = true;
 }
 
-WEFT_NOINLINE WEFT_COLD void ContentionSample::Finish(const void* mutex) noexcept {
+WEFT_NOINLINE WEFT_COLD void ContentionSample::Finish(const void* mutex, TimePoint deadline) noexcept {
   if (!has_owner_) {
-    until_ = std::chrono::steady_clock::now();
+    until_ = std::min(std::chrono::steady_clock::now(), deadline);
     owner_.frames = {};
   }
   ContentionSite site;
@@ -215,12 +216,12 @@ void Contention::Add(const ContentionSite& site) noexcept {
   if (!added) lost_waits.fetch_add(site.waits, std::memory_order_relaxed);
 }
 
-std::size_t Contention::Copy(ContentionSite* out) noexcept {
-  constexpr int kMostTries = 100'000;
-  int tries = 0;
+std::optional<std::size_t> Contention::Copy(ContentionSite* out) noexcept {
+  constexpr std::chrono::seconds kLongest{1};  // Who has it may wait for a CPU.
+  const TimePoint begin = std::chrono::steady_clock::now();
   while (!table.lock.try_lock()) {
-    if (++tries == kMostTries) return 0;  // LC2
-    base::CpuRelax();
+    if (std::chrono::steady_clock::now() - begin >= kLongest) return std::nullopt;
+    ::sched_yield();
   }
   std::size_t count = 0;
   for (const ContentionSite& site : table.sites) {
@@ -229,6 +230,8 @@ std::size_t Contention::Copy(ContentionSite* out) noexcept {
   table.lock.unlock();
   return count;
 }
+
+bool Contention::has_samples() noexcept { return kHasStacks; }
 
 std::uint64_t Contention::lost() noexcept { return lost_waits.load(std::memory_order_relaxed); }
 

@@ -9,8 +9,10 @@
 #include <gflags/gflags.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,9 +22,11 @@
 #include "weft/fiber/fiber_mutex.h"
 #include "weft/fiber/this_fiber.h"
 #include "weft/http/admin/json_writer.h"
+#include "weft/http/admin/views.h"
 #include "weft/http/admin_server.h"
 #include "weft/io/fiber_blocking.h"
 #include "weft/observe/flight_recorder.h"
+#include "weft/observe/recorder/recording_data.h"
 #include "weft/sync/cancel_scope.h"
 #include "weft/sync/fiber_event.h"
 #include "weft/tests/http/http_fixture.h"
@@ -232,15 +236,67 @@ TEST_P(AdminPagesTest, WhatWasRecordedIsKept) {
   });
 }
 
-TEST_P(AdminPagesTest, ATraceThatIsTooLongIsRefused) {
+TEST_P(AdminPagesTest, ARecordingOfTooManyEventsIsRefused) {
   InFiber([] {
     const RecordedLevel level;
-    SetRecorderLevel(RecorderLevel::kSampled, std::size_t{1} << 20);
-    for (int i = 0; i < 520'000; ++i) Mark("two events");
+    SetRecorderLevel(RecorderLevel::kSampled);
+    for (int i = 0; i < 4; ++i) Mark("two events");
+    RecordingQuery query{.last = std::chrono::hours(1), .what = "waits", .most_events = 7};
+    for (const auto make : {&Trace, &Profile}) {
+      AdminDownload download;
+      std::string why;
+      EXPECT_FALSE(make(query, &download, &why));
+      EXPECT_EQ(why, "there are more than 7 events: ask for fewer ms");
+      EXPECT_EQ(download.text, "");
+    }
+    EXPECT_EQ(Recording(std::make_shared<const observe::RecordingData>(observe::ReadRings(std::chrono::hours(1), 7)))
+                  .events(),
+              8U)
+        << "no more are copied";
+  });
+}
+
+TEST_P(AdminPagesTest, OneDownloadIsMadeAtATime) {
+  InFiber([] {
     PagesAndClient pages;
-    const std::string refused = pages.Get("api/trace?ms=3600000");
-    EXPECT_TRUE(HasStatus(refused, 400)) << refused.substr(0, 200);
-    EXPECT_NE(refused.find("events are too many (more than 1000000): ask for fewer ms\n"), std::string::npos);
+    {
+      const std::scoped_lock others(DownloadTurn());
+      const std::string refused = pages.Get("api/trace");
+      EXPECT_TRUE(HasStatus(refused, 503)) << refused;
+      EXPECT_EQ(Client::Field(refused, "retry-after"), "1");
+    }
+    EXPECT_TRUE(HasStatus(pages.Get("api/profile?what=none"), 400));
+    EXPECT_TRUE(HasStatus(pages.Get("api/trace"), 200));
+  });
+}
+
+TEST_P(AdminPagesTest, DownloadsComeThoughTheBlockingPoolHangs) {
+  InFiber([] {
+    FiberEvent end;
+    std::vector<Fiber> blocked;
+    while (io::ProcessBlockingPool().counts().queued == 0) {
+      blocked.emplace_back(Fiber([&end] { FiberBlocking([&end] { end.Wait(); }); }));
+      FiberYield();
+    }
+    PagesAndClient pages;
+    EXPECT_TRUE(HasStatus(pages.Get("api/trace"), 200));
+    EXPECT_TRUE(HasStatus(pages.Get("api/profile?what=contention"), 200));
+    end.Set();
+    for (Fiber& fiber : blocked) fiber.Join();
+  });
+}
+
+TEST_P(AdminPagesTest, PagesOfOtherSitesHaveNothingMade) {
+  InFiber([] {
+    PagesAndClient pages({.any_host = true});
+    for (const std::string_view path : {"api/trace", "api/profile?what=waits", "api/fibers?stacks=0", "api/overview"}) {
+      for (const auto& [site, status] : std::vector<std::pair<std::string, int>>{
+               {"cross-site", 403}, {"same-site", 403}, {"same-origin", 200}, {"none", 200}}) {
+        EXPECT_TRUE(HasStatus(pages.Ask("GET", path, "Host: localhost\r\nSec-Fetch-Site: " + site + "\r\n"), status))
+            << path << ' ' << site;
+      }
+    }
+    EXPECT_TRUE(HasStatus(pages.Ask("GET", "", "Host: localhost\r\nSec-Fetch-Site: cross-site\r\n"), 200)) << "a link";
   });
 }
 

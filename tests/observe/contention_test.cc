@@ -8,10 +8,12 @@
 #include <chrono>
 #include <cstdint>
 #include <fstream>
+#include <functional>
 #include <mutex>
 #include <regex>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "weft/base/thread/cpu.h"
@@ -53,6 +55,7 @@ namespace weft::observe {
 namespace {
 
 using synchronization::Contention;
+using synchronization::ContentionSample;
 using synchronization::ContentionSite;
 using namespace std::chrono_literals;
 
@@ -64,6 +67,18 @@ std::vector<std::string> LinesOfProfile(const std::string& text) {
 }
 
 std::uint64_t NumberOf(const std::string& line) { return std::stoull(line.substr(line.rfind(' ') + 1)); }
+
+std::vector<ContentionSite> Sites() {
+  std::vector<ContentionSite> sites(Contention::kSites);
+  sites.resize(Contention::Copy(sites.data()).value());
+  return sites;
+}
+
+std::uint64_t WaitsInTheTable() {
+  std::uint64_t waits = Contention::lost();
+  for (const ContentionSite& site : Sites()) waits += site.waits;
+  return waits;
+}
 
 // A runtime at this level; the table is empty before and after.
 class AtLevel {
@@ -105,7 +120,14 @@ void WaitInTwoPlaces() {
   first.Join();
 }
 
-TEST(ContentionProfile, NamesTheGreaterOneOfTwoGuiltyPlacesFirst) {
+class ContentionProfileTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!Contention::has_samples()) GTEST_SKIP() << "no samples: glibc is older than 2.35";
+  }
+};
+
+TEST_F(ContentionProfileTest, NamesTheGreaterOneOfTwoGuiltyPlacesFirst) {
   const AtLevel level(RecorderLevel::kSampled);
   WaitInTwoPlaces();
   const std::string profile = ContentionProfile();
@@ -128,8 +150,16 @@ TEST(ContentionProfile, NamesTheGreaterOneOfTwoGuiltyPlacesFirst) {
   EXPECT_TRUE(Has(pprof, "RefreshPrices("));
 }
 
+TEST_F(ContentionProfileTest, AFiberWithASmallStackMayAskForIt) {
+  const AtLevel level(RecorderLevel::kSampled);
+  WaitInTwoPlaces();
+  std::string profile;
+  Fiber({.stack_size = 16'384}, [&] { profile = ContentionProfile(); }).Join();
+  EXPECT_EQ(LinesOfProfile(profile).size(), 2U) << profile;
+}
+
 // The lines of docs/diagnosing.md; there may be frames between those that it shows.
-TEST(ContentionProfile, IsWhatThePageOfDiagnosingShows) {
+TEST_F(ContentionProfileTest, IsWhatThePageOfDiagnosingShows) {
   if (!StackUnwinder().why_not().empty()) GTEST_SKIP() << "no names";
   const AtLevel level(RecorderLevel::kSampled);
   WaitInTwoPlaces();
@@ -149,34 +179,28 @@ TEST(ContentionProfile, IsWhatThePageOfDiagnosingShows) {
   }
 }
 
-TEST(ContentionProfile, IsEmptyWhereTheRecorderIsOff) {
+TEST_F(ContentionProfileTest, IsEmptyWhereTheRecorderIsOff) {
   const AtLevel level(RecorderLevel::kOff);
   WaitInTwoPlaces();
   EXPECT_EQ(ContentionProfile(), "");
 }
 
-TEST(ContentionProfile, AWaitWhoseTimeIsOverHasNoOwner) {
+TEST_F(ContentionProfileTest, AWaitWhoseTimeIsOverHasNoOwner) {
   const AtLevel level(RecorderLevel::kSampled);
   FiberTimedMutex mutex;
   Fiber([&] {
     const std::scoped_lock lock(mutex);
-    Fiber([&] { EXPECT_FALSE(mutex.try_lock_for(2ms)); }).Join();
+    while (WaitsInTheTable() == 0) {  // The time may be over before it waits.
+      Fiber([&] { EXPECT_FALSE(mutex.try_lock_for(2ms)); }).Join();
+    }
   }).Join();
   const std::string profile = ContentionProfile();
   EXPECT_EQ(LinesOfProfile(profile).size(), 1U) << profile;
   EXPECT_TRUE(Has(profile, ";no owner;made wait;")) << profile;
 }
 
-std::uint64_t WaitsInTheTable() {
-  std::vector<ContentionSite> sites(Contention::kSites);
-  sites.resize(Contention::Copy(sites.data()));
-  std::uint64_t waits = Contention::lost();
-  for (const ContentionSite& site : sites) waits += site.waits;
-  return waits;
-}
-
 // 60 ns each, so one in tens of thousands is a sample.
-TEST(ContentionProfile, WaitsThatAreNoSamplesCountWithTheNextOne) {
+TEST_F(ContentionProfileTest, WaitsThatAreNoSamplesCountWithTheNextOne) {
   const AtLevel level(RecorderLevel::kSampled);
   FiberMutex mutex;
   const auto take_turns = [&] {
@@ -193,6 +217,58 @@ TEST(ContentionProfile, WaitsThatAreNoSamplesCountWithTheNextOne) {
   EXPECT_LT(LinesOfProfile(ContentionProfile()).size(), 100U) << "a few places";
 }
 
+using TimePoint = std::chrono::steady_clock::time_point;
+
+TimePoint SpinUntilAfter(TimePoint time) {
+  for (;;) {
+    if (const TimePoint now = std::chrono::steady_clock::now(); now > time) return now;
+  }
+}
+
+std::uint64_t Nanoseconds(TimePoint::duration time) { return static_cast<std::uint64_t>(time / 1ns); }
+
+// In a thread that has not waited before.
+void RunAsSampled(const std::function<void()>& f) {
+  const AtLevel level(RecorderLevel::kSampled);
+  std::thread(f).join();
+}
+
+TEST_F(ContentionProfileTest, ASampleStandsForTheWaitsSinceTheOneBefore) {
+  RunAsSampled([] {
+    std::uint64_t waits = 0;
+    for (int samples = 0; waits < 2; ++samples) {
+      waits = 1;
+      while (!ContentionSample::IsNext()) ++waits;
+      ContentionSample sample;
+      if (samples == 0) {
+        EXPECT_EQ(waits, 1U) << "the first wait of all";
+        continue;
+      }
+      Contention::Clear();
+      const TimePoint begun = std::chrono::steady_clock::now();
+      const TimePoint ended = SpinUntilAfter(begun + 1ms);
+      sample.Finish(&waits);
+      ASSERT_EQ(Sites().size(), 1U);
+      EXPECT_EQ(Sites()[0].waits, waits);
+      EXPECT_GE(Sites()[0].ns, waits * Nanoseconds(ended - begun));
+    }
+  });
+}
+
+TEST_F(ContentionProfileTest, AWaitIsOverAtItsDeadlineWheneverAWorkerIsFree) {
+  RunAsSampled([] {
+    while (!ContentionSample::IsNext()) {
+    }
+    const TimePoint before = std::chrono::steady_clock::now();
+    ContentionSample sample;
+    const TimePoint deadline = std::chrono::steady_clock::now();
+    static_cast<void>(SpinUntilAfter(deadline + 1ms));
+    sample.Finish(&sample, deadline);
+    ASSERT_EQ(Sites().size(), 1U);
+    EXPECT_LE(Sites()[0].ns, Nanoseconds(deadline - before));
+  });
+}
+
 TEST(Contention, WhereAMutexHasNoRoomItIsOneOfSeveral) {
   const AtLevel level(RecorderLevel::kOff);
   ContentionSite site;
@@ -201,8 +277,7 @@ TEST(Contention, WhereAMutexHasNoRoomItIsOneOfSeveral) {
   site.waiter.frames[0] = 1;
   constexpr std::uint64_t kMutexes = 3000;
   for (site.mutex = 1; site.mutex <= kMutexes; ++site.mutex) Contention::Add(site);
-  std::vector<ContentionSite> sites(Contention::kSites);
-  sites.resize(Contention::Copy(sites.data()));
+  const std::vector<ContentionSite> sites = Sites();
   std::uint64_t waits = 0;
   std::uint64_t of_several = 0;
   for (const ContentionSite& one : sites) {
@@ -226,13 +301,10 @@ TEST(Contention, WithoutAnyRoomWaitsAreCountedAsLost) {
     site.waiter.frames[0] = place;
     Contention::Add(site);
   }
-  std::vector<ContentionSite> sites(Contention::kSites);
-  sites.resize(Contention::Copy(sites.data()));
-  std::uint64_t waits = Contention::lost();
-  EXPECT_GT(waits, 0U);
-  for (const ContentionSite& one : sites) waits += one.waits;
-  EXPECT_EQ(waits, 2 * kPlaces);
-  EXPECT_TRUE(Has(ContentionProfile(), "\nnot kept 0\n"));
+  EXPECT_GT(Contention::lost(), 0U);
+  EXPECT_EQ(WaitsInTheTable(), 2 * kPlaces);
+  const std::string not_kept = "\nnot kept: " + std::to_string(Contention::lost()) + " waits 0\n";
+  EXPECT_TRUE(Has(ContentionProfile(), not_kept)) << ContentionProfile();
 }
 
 }  // namespace

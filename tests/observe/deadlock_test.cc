@@ -394,6 +394,7 @@ TEST(StdMutexOverASuspension, IsReportedWhenItBlocksItsOwnWorker) {
     EXPECT_TRUE(Has(DumpText({.stacks = false}), ", it seems fiber 'holder' (id "));
     const std::string json = DumpText({.format = DumpOptions::Format::kJson, .stacks = false});
     EXPECT_TRUE(Has(json.substr(0, json.find("\"groups\"")), ", it seems fiber 'holder' (id ")) << json;
+    EXPECT_TRUE(Has(json, "may be held meanwhile\"")) << json;
     LeaveChild();
   });
 }

@@ -131,6 +131,7 @@ TEST_P(WaitCycles, ThreeFibersThatTakeThreeMutexesInACircleAreNamed) {
     ExpectThreeMutexes(CycleOf({"a", "b", "c"}), a, b, &two);
     behind = NamedFiber("behind", [&] { const std::scoped_lock lock(one); });
     EXPECT_EQ(CycleOf({"behind"}).members.size(), 3U);
+    Fiber({.stack_size = 16'384}, [&] { ExpectThreeMutexes(FindWaitCycles().at(0), a, b, &two); }).Join();
     const std::string dump = DumpText({.stacks = false});
     EXPECT_TRUE(Has(dump, "\n\nweft: 3 fibers wait for each other in a cycle:\n")) << dump;
     ExpectInJson(DumpText({.format = DumpOptions::Format::kJson, .stacks = false}),

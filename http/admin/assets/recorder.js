@@ -47,24 +47,27 @@ export const recorder = {
     const files = h('tbody');
     let asked = 0;  // questions: the last one's answer counts
 
-    const link = (path, text) => h('a', { href: `api/${path}ms=${span.value}` }, text);
+    // Contention is since the process began.
+    const query = what => `what=${what}` + (what === 'contention' ? '' : `&ms=${span.value}`);
+    // download: a refusal does not take this page's place.
+    const link = (path, text) => h('a', { href: `api/${path}`, download: '' }, text);
 
     function draw() {
       files.replaceChildren(
         h('tr', h('td', h('b', 'Trace'), h('div.description', 'Who ran where, who waited, who woke whom. ',
                     h('code', 'ui.perfetto.dev'), ' and ', h('code', 'chrome://tracing'), ' open the file.')),
-          h('td.files', link('trace?', 'JSON'))),
+          h('td.files', link(`trace?ms=${span.value}`, 'JSON'))),
         ...PROFILES.map(([what, name, about]) => h('tr', { 'data-profile': what },
           h('td', h('b', name), h('div.description', about)),
           h('td.files', h('button.small', { type: 'button', click: () => look(what) }, 'Look'), ' ',
-            link(`profile?what=${what}&`, 'folded'), ' ', link(`profile?what=${what}&format=pprof&`, 'pprof')))));
+            link(`profile?${query(what)}`, 'folded'), ' ', link(`profile?${query(what)}&format=pprof`, 'pprof')))));
     }
 
     async function look(what) {
       const mine = ++asked;
       let shown;
       try {
-        shown = table(linesOf(await (await ask(`api/profile?what=${what}&ms=${span.value}`)).text()));
+        shown = table(linesOf(await (await ask(`api/profile?${query(what)}`)).text()));
       } catch (error) {
         shown = h('p.banner.bad', error.message);
       }

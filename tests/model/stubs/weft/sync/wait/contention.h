@@ -5,6 +5,8 @@
 #ifndef WEFT_TESTS_MODEL_STUBS_CONTENTION_H_
 #define WEFT_TESTS_MODEL_STUBS_CONTENTION_H_
 
+#include <chrono>
+
 #include "weft/tests/testing/interleave.h"
 
 namespace weft::synchronization {
@@ -15,7 +17,7 @@ class ContentionSample {
 
   static bool IsNext() noexcept { return each_wait; }
   void End() noexcept { has_owner_.Write(true); }
-  void Finish(const void*) noexcept { static_cast<void>(has_owner_.Read()); }
+  void Finish(const void*, std::chrono::steady_clock::time_point) noexcept { static_cast<void>(has_owner_.Read()); }
 
  private:
   model::Data<bool> has_owner_{false};
