@@ -46,7 +46,7 @@ AdminDownload ProfileFile(std::string_view name, bool pprof, Make make) {
 
 }  // namespace
 
-FiberTimedMutex& DownloadTurn() noexcept {
+FiberTimedMutex& DownloadTurn() {
   static auto* const turn = new FiberTimedMutex;
   return *turn;
 }

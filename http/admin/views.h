@@ -48,7 +48,7 @@ struct RecordingQuery {
 };
 
 // Of the process: who makes a download owns it, until that is sent.
-FiberTimedMutex& DownloadTurn() noexcept;
+FiberTimedMutex& DownloadTurn();
 
 // False: *why is a line that says why.
 [[nodiscard]] bool Trace(const RecordingQuery& query, AdminDownload* trace, std::string* why);
