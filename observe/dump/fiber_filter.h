@@ -27,6 +27,8 @@ class FiberFilter {
   bool Accepts(const FiberRecord& fiber) const;
   // By state, group and id: false: it is not accepted, whatever the rest of it is.
   bool MayAccept(const FiberRecord& fiber) const;
+  // Of group=NAME; nothing: a number, or no group.
+  const std::optional<std::string>& group_name() const { return group_name_; }
 
  private:
   // "": it was understood.

@@ -66,6 +66,14 @@ FiberReader::FiberReader(MemoryReader* memory, StackTable* stacks, RunningStacks
   }
 }
 
+std::set<std::string> FiberReader::GroupNames() const {
+  std::set<std::string> names;
+  for (const auto& [group, known] : groups_) {
+    if (!known.name.empty()) names.insert(known.name);
+  }
+  return names;
+}
+
 bool FiberReader::CopyChunk(std::size_t chunk) {
   chunk_address_ = AddressOf(scheduling_group::EntityChunkAt(chunk));
   return memory_.Read(chunk_.get(), chunk_address_, scheduling_group::kEntitiesPerChunk * sizeof(EntityCopy));

@@ -43,6 +43,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -113,6 +114,9 @@ class FiberReader {
     }
     return true;
   }
+
+  // Names of scheduling groups, each once.
+  std::set<std::string> GroupNames() const;
 
   // Some fibers are missing: their memory may not be read.
   bool has_missed() const { return has_missed_; }

@@ -7,6 +7,7 @@
 #include <new>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -41,6 +42,15 @@ void AddDeadlocks(FiberReport* report, MemoryReader* memory) {
   }
 }
 
+// A misspelled name matches no fiber.
+void RemarkOnGroup(const std::optional<std::string>& name, const std::set<std::string>& names, FiberReport* report) {
+  if (!name || names.contains(*name)) return;
+  std::string line = "no scheduling group is called '" + *name + "'";
+  const char* separator = "; there are ";
+  for (const std::string& known : names) line += std::exchange(separator, ", ") + known;
+  report->Remark(std::move(line));
+}
+
 bool Write(std::ostream& out, const DumpOptions& options, TimePoint look_until) {
   std::string error;
   const std::optional<FiberFilter> filter = FiberFilter::Parse(options.filter, &error);
@@ -58,6 +68,7 @@ bool Write(std::ostream& out, const DumpOptions& options, TimePoint look_until) 
   if (has_stacks && options.running_stacks && !running.why_not().empty()) {
     report.Remark("no stacks of running fibers are shown: " + running.why_not());
   }
+  RemarkOnGroup(filter->group_name(), reader.GroupNames(), &report);
   // Then names of owners may be missing, which are not asked for.
   if (look_until != FiberReader::kAlways) {
     reader.ReadOnly([&filter](const FiberRecord& fiber) { return filter->MayAccept(fiber); });

@@ -128,7 +128,7 @@ class StackGrowth {
 
   // Once for each time that they are seen.
   void See(std::size_t in_use) noexcept;
-  bool grows() const noexcept { return growths_ >= kGrowths; }
+  bool grows() const noexcept { return growths_ >= kGrowths && looks_ <= kMostLooks; }
   // At the last look, at least.
   std::size_t in_use() const noexcept { return last_; }
 

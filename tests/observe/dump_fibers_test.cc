@@ -576,6 +576,9 @@ TEST(DumpNamedGroups, AFiberIsShownWithTheNameOfItsGroup) {
   const std::string one = DumpText({.filter = "group=batch", .stacks = false});
   EXPECT_TRUE(Has(one, "1 of them match 'group=batch'")) << one;
   EXPECT_TRUE(Has(one, "fiber 'two'")) << one;
+  EXPECT_FALSE(Has(one, "is called")) << one;
+  const std::string misspelled = DumpText({.filter = "group=bach", .stacks = false});
+  EXPECT_TRUE(Has(misspelled, "no scheduling group is called 'bach'; there are batch, latency\n")) << misspelled;
   const std::string json = DumpText({.format = DumpOptions::Format::kJson, .filter = "group=latency"});
   EXPECT_TRUE(Has(json, "\"group\": 0, \"group_name\": \"latency\"")) << json;
   event.Set();

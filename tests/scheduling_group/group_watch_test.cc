@@ -152,6 +152,8 @@ TEST(StackGrowth, WhatGrewLongAgoDoesNotCount) {
   EXPECT_FALSE(growth.grows());
   LookAt(&growth, 1400);
   EXPECT_TRUE(growth.grows());
+  for (unsigned i = 0; i <= StackGrowth::kMostLooks; ++i) LookAt(&growth, 1400);
+  EXPECT_FALSE(growth.grows());
 }
 
 // A burst at each look, each larger than the last: in between they are few.
