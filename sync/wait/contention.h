@@ -122,7 +122,8 @@ class Contention {
   static constexpr std::size_t kSites = 1024;
 
   static void Add(const ContentionSite& site) noexcept;
-  // Copies those that there are. Returns how many: at most kSites. None: the table is taken for long (LC2). Not on a worker.
+  // Copies those that there are. Returns how many: at most kSites. None: the table is taken for long (LC2). Not on a
+  // worker.
   static std::optional<std::size_t> Copy(ContentionSite* out) noexcept;
   // False: the C library is too old for samples.
   static bool has_samples() noexcept;
