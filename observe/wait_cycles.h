@@ -23,8 +23,8 @@
 // (observe/waits/wait_graph.h). It lasts for ever unless somebody cancels a join, or may_end.
 //
 // Who may call: any fiber and any thread, at any time; not in a signal handler: it allocates. A fiber keeps its worker
-// meanwhile, but for the stacks, which a thread of their own unwinds. Cost: 1 us for each fiber, 6 us for each that waits
-// for a mutex, a fiber or a scope; and some 10 ms for the stacks, if there is a cycle.
+// meanwhile, but for the stacks, which a thread of their own unwinds. Cost: 1 us for each fiber, 6 us for each that
+// waits for a mutex, a fiber or a scope; and some 10 ms for the stacks, if there is a cycle.
 #ifndef WEFT_OBSERVE_WAIT_CYCLES_H_
 #define WEFT_OBSERVE_WAIT_CYCLES_H_
 
