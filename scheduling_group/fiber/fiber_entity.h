@@ -211,9 +211,16 @@ class alignas(base::kCacheLineSize) FiberEntity {
 
   // The fiber itself before a waker may find it, or the waker that holds it: in `next`, which a parked fiber has no
   // other use for (wait_reason.h).
-  void set_wait_reason(WaitReason reason) noexcept { next = reinterpret_cast<FiberEntity*>(reason.word()); }
+  // relaxed, both: that waker may write (FiberMutex::Adopt()) while the fiber's worker, on its way to the next one,
+  // records for what it parks: one reason or the other.
+  void set_wait_reason(WaitReason reason) noexcept {
+    std::atomic_ref(next).store(reinterpret_cast<FiberEntity*>(reason.word()), std::memory_order_relaxed);
+  }
   // Of a parked fiber; a snapshot.
-  WaitReason wait_reason() const noexcept { return WaitReason::FromWord(reinterpret_cast<std::uintptr_t>(next)); }
+  WaitReason wait_reason() const noexcept {
+    const FiberEntity* const word = std::atomic_ref(const_cast<FiberEntity*&>(next)).load(std::memory_order_relaxed);
+    return WaitReason::FromWord(reinterpret_cast<std::uintptr_t>(word));
+  }
 
  private:
   // Cold. Down to execution_context_: null in a free entity, and set only with kHasColdFields.
