@@ -170,7 +170,8 @@ class LateTimersTest : public ::testing::Test {
  protected:
   LateTimersTest() {
     read_timers = [](const SchedulingGroup&) {
-      return gets_on && reads++ % 2 == 1 ? TimerThread() : timers;  // It is read at a look, and for a line.
+      return gets_on && reads++ % 2 == 1 ? TimerThread{.callback = timers.callback}
+                                         : timers;  // It is read at a look, and for a line.
     };
   }
   ~LateTimersTest() override {
