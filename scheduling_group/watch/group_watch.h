@@ -171,6 +171,7 @@ class GroupWatch {
     if (best.group == nullptr) return std::nullopt;
     return LoneGroupOf(group, best);
   }
+  bool stacks_grow() const noexcept { return stacks_.grows(); }
   // After FindTrouble() and before the next Look(): the log has it.
   void Said(const GroupTrouble& trouble) noexcept;
 

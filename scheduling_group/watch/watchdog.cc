@@ -155,12 +155,9 @@ void Watchdog::ThreadMain() noexcept {
   int quiet_checks = 0;
   next_warning_at_ = {};
   next_trouble_at_ = {};
-  try {
-    many_stacks_ = ManyStacksOfThisMachine();
-  } catch (const std::exception&) {  // No memory: nothing is said of it.
-  }
   while (!stopping_.load(std::memory_order_relaxed)) {
     quiet_checks = Check() ? 0 : quiet_checks + 1;
+    if (stacks_grow_ && many_stacks_ == 0) FindManyStacks();
     if (quiet_checks < kQuietChecks) {
       const auto pause = SliceLimits::on() ? kCheckEvery : std::min(kCheckEvery * (1 << quiet_checks), kMostPause);
       Sleep(switch_.parker(), std::chrono::steady_clock::now() + pause);
@@ -247,6 +244,15 @@ bool Watchdog::WatchedWorker::StandsForGroup() const noexcept {
   return index_ == 0 && !group_->of_loop() && !group_->stopping();
 }
 
+// Not before it matters: it opens files, and programs count on the numbers of those that they open themselves. Without
+// the lock.
+void Watchdog::FindManyStacks() noexcept {
+  try {
+    many_stacks_ = ManyStacksOfThisMachine();
+  } catch (const std::exception&) {  // No memory: after a later check.
+  }
+}
+
 // One at a check. Nothing while the pause after the last one goes on, which counts as not said.
 std::optional<GroupTrouble> Watchdog::FindTrouble() {
   const auto for_each_group = [this](auto f) {
@@ -258,6 +264,7 @@ std::optional<GroupTrouble> Watchdog::FindTrouble() {
     if (!worker->StandsForGroup()) continue;
     std::optional<GroupTrouble> trouble =
         worker->group_watch_.FindTrouble(*worker->group_, many_stacks_, for_each_group);
+    stacks_grow_ = stacks_grow_ || worker->group_watch_.stacks_grow();
     if (!trouble.has_value()) continue;
     troubled_ = worker;
     if (auto* const standstill = std::get_if<Standstill>(&*trouble)) standstill->workers = WorkersOf(worker->group_);

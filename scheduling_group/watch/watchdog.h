@@ -256,6 +256,7 @@ class Watchdog {
   bool Check() noexcept;
   void CheckLimits(TimePoint now, Reports* reports);
   std::optional<GroupTrouble> FindTrouble();
+  void FindManyStacks() noexcept;
   std::vector<Standstill::Worker> WorkersOf(const SchedulingGroup* group) const;
   void Report(const GroupTrouble& trouble);
   bool AllSleep() noexcept;
@@ -271,7 +272,8 @@ class Watchdog {
   std::atomic<bool> stopping_{false};
   TimePoint next_warning_at_{};           // Used by the thread only.
   TimePoint next_trouble_at_{};           // likewise
-  std::size_t many_stacks_ = 0;           // likewise
+  std::size_t many_stacks_ = 0;           // likewise; 0: not asked yet
+  bool stacks_grow_ = false;              // likewise: those of a group did
   std::atomic<std::uint64_t> checks_{0};  // Only the thread writes it.
   WaitRecorder long_slices_;              // likewise
 };
