@@ -87,7 +87,8 @@ TEST_F(FiberReaderTest, WhatIsNotAskedForIsCountedWithoutItsStack) {
   EXPECT_EQ(counted, 1);
   EXPECT_EQ(memory_.stacks_copied, 0);
   std::ostringstream out;
-  EXPECT_TRUE(WriteDump(out, {.filter = "state=ready"}, std::chrono::steady_clock::now() + std::chrono::hours(1)));
+  EXPECT_TRUE(WriteDump(out, {.filter = "state=ready", .running_stacks = false},
+                        std::chrono::steady_clock::now() + std::chrono::hours(1)));
   EXPECT_EQ(out.str(),
             "weft: 1 fibers: 1 parked, 0 ready, 0 new, 0 running\n"
             "0 of them match 'state=ready'\n");
