@@ -39,7 +39,7 @@ struct AdminDownload {
   std::string text;
 };
 
-// What is asked for, as the query says: ms=100, what=cpu, format=pprof.
+// The parameters of a query: ms=100, what=cpu, format=pprof.
 struct RecordingQuery {
   std::chrono::milliseconds last{0};  // 0: not said
   std::string what{};

@@ -150,7 +150,8 @@ class GroupWatch {
   // At each check, while the group's workers are there (TM3).
   void Look(SchedulingGroup* group, TimePoint now);
 
-  // What is to be said of the group now, until Said(). A Standstill is without its workers. many_stacks 0: never.
+  // The trouble that the log should name now, the same one until Said(). A Standstill lacks its workers. many_stacks 0:
+  // stacks are no trouble.
   // for_each(f) calls f(other, watch) for each group that is looked at, and its GroupWatch.
   template <class ForEach>
   std::optional<GroupTrouble> FindTrouble(const SchedulingGroup& group, std::size_t many_stacks, ForEach&& for_each) {

@@ -217,7 +217,7 @@ void Contention::Add(const ContentionSite& site) noexcept {
 }
 
 std::optional<std::size_t> Contention::Copy(ContentionSite* out) noexcept {
-  constexpr std::chrono::seconds kLongest{1};  // Who has it may wait for a CPU.
+  constexpr std::chrono::seconds kLongest{1};  // The thread that has the table may wait for a CPU.
   const TimePoint begin = std::chrono::steady_clock::now();
   while (!table.lock.try_lock()) {
     if (std::chrono::steady_clock::now() - begin >= kLongest) return std::nullopt;

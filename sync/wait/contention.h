@@ -91,7 +91,7 @@ class ContentionSample {
 
   // The fiber that must wait, holding no lock, if IsNext() has just said so.
   ContentionSample() noexcept;
-  // Who has claimed it, holding no lock, before the wake.
+  // The thread that has claimed the waiter calls it, holding no lock, before it wakes the waiter.
   void End() noexcept;
   // The fiber, when it has been woken, or its time is over: since the deadline, if it had to wait for a worker then.
   void Finish(const void* mutex, TimePoint deadline = TimePoint::max()) noexcept;
