@@ -10,7 +10,7 @@
 
 // The three numbers of the version.
 #define WEFT_VERSION_MAJOR 0
-#define WEFT_VERSION_MINOR 1
+#define WEFT_VERSION_MINOR 2
 #define WEFT_VERSION_PATCH 0
 
 // 0.12.3 is 1203.

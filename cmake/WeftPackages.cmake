@@ -7,7 +7,7 @@
 #
 # Why CPack and not debhelper: names, versions and lists of files come from version.h and the install rules, so a new header, tool or soname changes
 # nothing here; debian/ would say them all again. What CPack 3.25 cannot say is Multi-Arch. A distribution that wants its own debian/ finds what it
-# needs in `cmake --install --component`. The version has no Debian revision: a distribution's own 0.1.0-1 is newer than our 0.1.0.
+# needs in `cmake --install --component`. The version has no Debian revision: a distribution's own 0.2.0-1 is newer than our 0.2.0.
 if(NOT BUILD_SHARED_LIBS OR NOT WEFT_INSTALL)
   message(FATAL_ERROR "WEFT_PACKAGES wants BUILD_SHARED_LIBS and WEFT_INSTALL (use the preset packages)")
 endif()

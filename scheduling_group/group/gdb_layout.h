@@ -36,7 +36,7 @@ struct GdbLayout {
   char magic[16];
   std::uint32_t version;
   std::uint32_t bytes;    // of this record
-  char weft_version[16];  // "0.1.0"
+  char weft_version[16];  // "0.2.0"
   const char* script;     // what .debug_gdb_scripts holds; referred to, so that linkers keep it
 
   // A table of the chunks of entities: nullptr behind the last one. A chunk is an array of entities.
