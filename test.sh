@@ -16,7 +16,7 @@
 #     asan        clang++, AddressSanitizer with leak check, UndefinedBehaviorSanitizer, debug checks: the tests, but for
 #                 those of examples/ and of the gRPC adapter, whose libraries take clang++ longer than all the rest
 #     tsan        clang++, ThreadSanitizer, debug checks: the same
-#     lint        format, clang-tidy, and the ABI of libweft.so (tools/abi.py)
+#     lint        format, clang-tidy, the ABI of libweft.so (tools/abi.py), and Doxygen's warnings (tools/reference.sh)
 #     bare        a Debian with nothing on it: README's commands, the packages, each configuration
 #   changed   all, without the tests, mutations and machines, emulated or bare, that passed before with the same inputs, by
 #             content: while you work
@@ -179,6 +179,7 @@ run_part() {
       run_script format tools/format.sh --check
       run_script clang-tidy tools/lint.sh
       run_script abi python3 -B tools/abi.py
+      run_script reference tools/reference.sh
       ;;
     bare) run_bare ;;
     peers) run_peers ;;
