@@ -23,7 +23,7 @@
 #   extended  what takes long or heavy tools; its parts:
 #     asan_examples, tsan_examples   what asan and tsan leave out
 #     soak        connections, scopes and HTTP/2 come and go, a minute each (tools/soak.sh)
-#     peers       bench/compare's programs of other runtimes run; clients of databases against PostgreSQL and Redis
+#     peers       bench/compare's programs of other runtimes run; clients that block against PostgreSQL, Redis and nginx
 #     campaign    the models with more preemptions, two seconds each (tools/model_campaign.sh)
 #     packages    Debian packages: built, looked at by lintian; installed, used and removed on a Debian with nothing on it
 #     aarch64     unit tests up to sync, and the context matrix, built for aarch64 and run in an emulator (tools/aarch64.sh)
