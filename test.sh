@@ -16,14 +16,14 @@
 #     asan        clang++, AddressSanitizer with leak check, UndefinedBehaviorSanitizer, debug checks: the tests, but for
 #                 those of examples/ and of the gRPC adapter, whose libraries take clang++ longer than all the rest
 #     tsan        clang++, ThreadSanitizer, debug checks: the same
-#     lint        format, clang-tidy, and the ABI of libweft.so (tools/abi.py)
+#     lint        format, clang-tidy, the ABI of libweft.so (tools/abi.py), and Doxygen's warnings (tools/reference.sh)
 #     bare        a Debian with nothing on it: README's commands, the packages, each configuration
 #   changed   all, without the tests, mutations and machines, emulated or bare, that passed before with the same inputs, by
 #             content: while you work
 #   extended  what takes long or heavy tools; its parts:
 #     asan_examples, tsan_examples   what asan and tsan leave out
 #     soak        connections, scopes and HTTP/2 come and go, a minute each (tools/soak.sh)
-#     peers       bench/compare's programs of other runtimes run; clients of databases against PostgreSQL and Redis
+#     peers       bench/compare's programs of other runtimes run; clients that block against PostgreSQL, Redis and nginx
 #     campaign    the models with more preemptions, two seconds each (tools/model_campaign.sh)
 #     packages    Debian packages: built, looked at by lintian; installed, used and removed on a Debian with nothing on it
 #     aarch64     unit tests up to sync, and the context matrix, built for aarch64 and run in an emulator (tools/aarch64.sh)
@@ -179,6 +179,7 @@ run_part() {
       run_script format tools/format.sh --check
       run_script clang-tidy tools/lint.sh
       run_script abi python3 -B tools/abi.py
+      run_script reference tools/reference.sh
       ;;
     bare) run_bare ;;
     peers) run_peers ;;

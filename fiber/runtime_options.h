@@ -113,8 +113,8 @@ struct RuntimeOptions {
 
   // How long a scheduling group may stand still before the log says so, with what its workers do: fibers are ready, and
   // no worker takes one, because all are blocked or compute. The same for its timers that should have fired, and while
-  // all workers of another group sleep that might help it. Again each time that it has lasted twice as long. 0: off,
-  // and so is what the log says of stacks that become more and more (docs/diagnosing.md).
+  // all workers of another group sleep that might help it; for five times as long, of fibers that wait though workers
+  // take others. Again each time that it has lasted twice as long. 0: off, and so are stacks (docs/diagnosing.md).
   std::chrono::milliseconds stall_warning{1000};
 
   // How long a fiber may run without suspending before the log says so, at most once a second; 0: as long as it likes.

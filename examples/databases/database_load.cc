@@ -35,7 +35,7 @@
 
 #include "databases/clients.h"
 
-DEFINE_string(client, "redis", "redis or postgres.");
+DEFINE_string(client, "redis", "redis, postgres or http (libcurl).");
 DEFINE_string(how, "hook", "hook, plain or blocking.");
 DEFINE_string(server, "127.0.0.1:6379", "Redis: address:port. PostgreSQL: what libpq takes.");
 DEFINE_int32(fibers, 1000, "That ask.");

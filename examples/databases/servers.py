@@ -1,6 +1,6 @@
 # Copyright 2026 The Weft Authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Redis and PostgreSQL of this machine, each on a free port of 127.0.0.1, in a folder that goes with it.
+"""Redis, PostgreSQL and nginx of this machine, each on a free port of 127.0.0.1, in a folder that goes with it.
 
     with servers.Redis() as redis: ... redis.address ...
 
@@ -22,7 +22,7 @@ PATIENCE = 60  # seconds
 
 
 def missing():
-    return [program for program in ("redis-server", "postgres", "initdb") if shutil.which(program, path=PATH) is None]
+    return [program for program in ("redis-server", "postgres", "initdb", "nginx") if shutil.which(program, path=PATH) is None]
 
 
 def free_port():
@@ -101,5 +101,38 @@ class Postgres(Server):
                 # An SSLRequest, which a server that listens answers by a letter.
                 client.sendall(bytes([0, 0, 0, 8, 4, 210, 22, 47]))
                 return client.recv(1) in (b"N", b"S") and os.path.exists(os.path.join(self.folder, "data", "postmaster.pid"))
+        except OSError:
+            return False
+
+
+class Nginx(Server):
+    """Answers at once; below wait after wait_ms, by 401."""
+
+    CONFIGURATION = """daemon off; master_process off; pid nginx.pid; error_log stderr error;
+events {{ worker_connections 1000; }}
+http {{
+  access_log off; keepalive_requests 1000000;
+  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+  server {{
+    listen 127.0.0.1:{port};
+    location / {{ return 200 "hello"; }}
+    location /wait {{ auth_basic "nobody"; auth_basic_user_file nobody; auth_delay {wait_ms}ms; }}
+  }}
+}}
+"""
+
+    def __init__(self, wait_ms=20):
+        super().__init__(signal.SIGTERM)
+        self.address = f"http://127.0.0.1:{self.port}/"
+        for name, text in (("nginx.conf", self.CONFIGURATION.format(port=self.port, wait_ms=wait_ms)), ("nobody", "")):
+            with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        self.start([shutil.which("nginx", path=PATH), "-p", self.folder, "-c", "nginx.conf"])
+
+    def is_ready(self):
+        try:
+            with socket.create_connection(("127.0.0.1", self.port)) as client:
+                client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                return client.recv(8) == b"HTTP/1.1"
         except OSError:
             return False

@@ -99,7 +99,7 @@ std::string DescribeCounts(const Serving& serving, const HttpServer& http) {
 std::string DescribeMetrics(const Serving& serving, const HttpServer& http) {
   weft::MetricsText text(weft::MetricsFormat::kPrometheus);
   text.Add(weft::Metrics());
-  AddCounts(serving, http, &text);
+  AddCounts(serving.counts(), http, &text);
   return text.Take();
 }
 
@@ -142,7 +142,8 @@ int main(int argc, char** argv) {
       return 2;
     }
   }
-  examples::Admin admin("http2_server", [&](weft::MetricsText* text) { examples::AddCounts(serving, *http, text); });
+  examples::Admin admin("http2_server",
+                        [&](weft::MetricsText* text) { examples::AddCounts(serving.counts(), *http, text); });
   std::string why;
   if (!admin.Listen(&why)) {
     std::cerr << "http2_server: " << why << '\n';

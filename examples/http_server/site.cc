@@ -262,7 +262,7 @@ std::string Site::Stats() const {
 }
 
 void Site::AddMetrics(weft::MetricsText* text) const {
-  AddCounts(*serving_, *server_, text);
+  AddCounts(serving_->counts(), *server_, text);
   const auto count = [text](std::string_view name, std::string_view help, std::uint64_t value) {
     text->Counter(name, help, {{{}, static_cast<double>(value)}});
   };

@@ -29,6 +29,7 @@
 #include <charconv>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -42,6 +43,7 @@
 #include "weft/examples/rpc/rpc_channel.h"
 #include "weft/examples/rpc/scheduler_report.h"
 #include "weft/examples/serving/admin.h"
+#include "weft/examples/serving/http_metrics.h"
 #include "weft/examples/serving/open_listener.h"
 #include "weft/fiber/fiber_scope.h"
 #include "weft/fiber/runtime.h"
@@ -115,7 +117,9 @@ std::optional<std::string> Parameter(std::string_view query, std::string_view na
 
 class Proxy {
  public:
-  explicit Proxy(std::vector<rpc::Channel*> backends) : search_(std::move(backends), SearchOptions()) {}
+  // add_metrics: those of the server.
+  Proxy(std::vector<rpc::Channel*> backends, std::function<void(MetricsText*)> add_metrics)
+      : search_(std::move(backends), SearchOptions()), add_metrics_(std::move(add_metrics)) {}
 
   // A handler of http::Server.
   void Serve(http::Request& request, http::Response& response) {
@@ -154,9 +158,10 @@ class Proxy {
   };
   static Answer Failure(int status, const std::string& text) { return {status, {{"error", text}}}; }
 
-  static void SendMetrics(http::Response& response) {
+  void SendMetrics(http::Response& response) {
     MetricsText text(MetricsFormat::kPrometheus);
     text.Add(Metrics());
+    add_metrics_(&text);
     const std::string_view type = text.content_type();
     static_cast<void>(response.Send(200, {{"content-type", type}}, text.Take()));
   }
@@ -279,6 +284,7 @@ class Proxy {
   }
 
   HedgedSearch search_;
+  const std::function<void(MetricsText*)> add_metrics_;
   std::atomic<std::uint64_t> searches_{0};
   std::atomic<std::uint64_t> failed_{0};
   std::atomic<std::uint64_t> given_up_{0};
@@ -297,12 +303,18 @@ http::Options HttpOptions() {
   return options;
 }
 
-int Run(io::TcpListener listener, const std::vector<io::SocketAddress>& backends, examples::Admin& admin) {
+int Run(io::TcpListener listener, const std::vector<io::SocketAddress>& backends) {
   std::vector<std::unique_ptr<rpc::Channel>> channels;
   std::vector<rpc::Channel*> replicas;
   std::optional<Proxy> proxy;
   http::Server http([&proxy](auto& request, auto& response) { proxy->Serve(request, response); }, HttpOptions());
   std::optional<io::TcpServer> server;
+  const auto add_metrics = [&](MetricsText* text) { examples::AddCounts(server->counts(), http, text); };
+  examples::Admin admin("rpc_proxy", add_metrics);
+  if (std::string why; !admin.Listen(&why)) {
+    std::cerr << why << "\n";
+    return 1;
+  }
   const auto start = [&] {
     StartRuntime();
     for (const io::SocketAddress& backend : backends) {
@@ -311,7 +323,7 @@ int Run(io::TcpListener listener, const std::vector<io::SocketAddress>& backends
                                           .retry = {.most_attempts = 1}};
       replicas.push_back(channels.emplace_back(std::make_unique<rpc::Channel>(backend, options)).get());
     }
-    proxy.emplace(std::move(replicas));
+    proxy.emplace(std::move(replicas), add_metrics);
     server.emplace(std::move(listener), http.ForTcpServer());
     if (!StartAll(channels, &*server)) return false;
     std::cout << "listening on " << server->local_address().ToString() << std::endl;
@@ -361,10 +373,5 @@ int main(int argc, char** argv) {
     std::cerr << why << "\n";
     return status;
   }
-  examples::Admin admin("rpc_proxy");
-  if (!admin.Listen(&why)) {
-    std::cerr << why << "\n";
-    return 1;
-  }
-  return weft::proxy::Run(std::move(listener), backends, admin);
+  return weft::proxy::Run(std::move(listener), backends);
 }

@@ -10,15 +10,15 @@
 #include <string_view>
 
 #include "weft/http/server.h"
+#include "weft/io/tcp_server.h"
 #include "weft/observe/metrics.h"
-
-#include "serving/serving.h"
 
 namespace examples {
 
 // Of the TcpServer, and of the requests; all but the runtime's.
-inline void AddCounts(const Serving& serving, const weft::http::Server& server, weft::MetricsText* text) {
-  text->Add("http", serving.counts());
+inline void AddCounts(const weft::io::TcpServer::Counts& connections, const weft::http::Server& server,
+                      weft::MetricsText* text) {
+  text->Add("http", connections);
   const weft::http::Server::Counts counts = server.counts();
   const auto of = [](std::string_view version, std::uint64_t count) {
     return weft::MetricsText::Value{{{"version", std::string(version)}}, static_cast<double>(count)};

@@ -92,7 +92,7 @@ DEFINE_int64(fiber_limit_fibers, 0,
 DEFINE_int64(
     fiber_stall_warning_ms, 1000,
     "Warn when fibers are ready and no worker of their group has switched for this long, or timers are so late,"
-    " or all workers of another group sleep that might help; 0 = off."
+    " or all workers of another group sleep that might help, or ready fibers wait five times as long; 0 = off."
     " In ms, 0..86400000.");
 DEFINE_int64(fiber_slice_warning_ms, 0,
              "Warn, at most once a second, of a fiber that runs longer than this without suspending; 0 = off."

@@ -88,6 +88,10 @@ bool Profile(const RecordingQuery& query, AdminDownload* profile, std::string* w
     if (name != query.what) continue;
     Recording recording;
     if (!Keep(query, std::chrono::seconds(1), &recording, why)) return false;
+    if (what == Profiled::kCpu && GetRecorderLevel() != RecorderLevel::kFull && ProfileOf(recording, what).empty()) {
+      *why = "what=cpu needs the recorder's level full (--fiber_recorder=full)";
+      return false;
+    }
     *profile =
         ProfileFile(name, pprof, [&, of = what](ProfileFormat format) { return ProfileOf(recording, of, format); });
     return true;

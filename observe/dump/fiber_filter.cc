@@ -9,6 +9,7 @@
 #include <array>
 #include <charconv>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "weft/base/report/str_cat.h"
@@ -92,12 +93,15 @@ const char* StateOf(const FiberRecord& fiber) {
 
 std::optional<FiberFilter> FiberFilter::Parse(std::string_view text, std::string* error) {
   FiberFilter filter;
+  std::set<std::string_view> keys;
   error->clear();
   Split(text, ',', [&](std::string_view term) {
     if (!error->empty()) return;
     const std::size_t equals = term.find('=');
     const bool has_both = equals != std::string_view::npos && equals + 1 != term.size();
-    const std::string why = has_both ? filter.Add(term.substr(0, equals), term.substr(equals + 1)) : kKnown;
+    std::string why = has_both ? filter.Add(term.substr(0, equals), term.substr(equals + 1)) : kKnown;
+    if (why.empty() && !keys.insert(term.substr(0, equals)).second)
+      why = "once only; several states are state=new|ready";
     if (!why.empty()) *error = base::StrCat("DumpFibers: unknown filter '", term, "': ", why);
   });
   if (!error->empty()) return std::nullopt;

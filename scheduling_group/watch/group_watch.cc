@@ -67,6 +67,7 @@ void GroupWatch::Look(SchedulingGroup* group, TimePoint now) {
   standstill_.Look(group->overload().standstill(), limit, now);
   late_.Look(timers_.late, limit, now);
   alone_.Look(LongOf(busy_), limit, now);
+  long_waits_.Look(group->overload().oldest(), kLongWait * limit, now);
   if (limit.count() != 0 && now - stacks_seen_at_ >= group->options().stacks_seen_every) {
     stacks_seen_at_ = now;
     stacks_.See(group->group_stacks().in_use());
@@ -98,8 +99,14 @@ std::optional<GroupTrouble> GroupWatch::FindOwn(const SchedulingGroup& group, st
   if (late_.due()) {
     if (auto trouble = FindLateTimers(group)) return trouble;
   }
-  if (!many_stacks_.due()) return std::nullopt;
-  return ManyStacks{.group = group.id(), .label = group.Label(), .in_use = stacks_.in_use(), .in_all = stacks};
+  if (many_stacks_.due()) {
+    return ManyStacks{.group = group.id(), .label = group.Label(), .in_use = stacks_.in_use(), .in_all = stacks};
+  }
+  if (!long_waits_.due() || standstill_.is_so()) return std::nullopt;
+  return LongWaits{.group = group.id(),
+                   .label = group.Label(),
+                   .ready = group.overload().ready(),
+                   .oldest = group.overload().oldest()};
 }
 
 // Nothing: since the look the thread has got on.
@@ -140,6 +147,7 @@ void GroupWatch::Said(const GroupTrouble& trouble) noexcept {
     SayAgain& operator()(const LateTimers&) const { return watch.late_; }
     SayAgain& operator()(const LoneGroup&) const { return watch.alone_; }
     SayAgain& operator()(const ManyStacks&) const { return watch.many_stacks_; }
+    SayAgain& operator()(const LongWaits&) const { return watch.long_waits_; }
     GroupWatch& watch;
   };
   std::visit(Of{*this}, trouble).Said();

@@ -8,6 +8,7 @@
 //   works alone    at each look fibers were ready and no worker slept; at each look all workers of another group, which
 //                  might help, slept and nothing was ready there
 //   many stacks    more and more stacks are in use
+//   long waits     workers switch, but ready fibers wait for long: there is more work than CPUs
 //
 // The first three are said when they have lasted for GroupOptions::stall_warning, and again each time that they have
 // lasted twice as long. What ends and comes back is said less and less often (SayAgain). Time counts as far as the
@@ -18,7 +19,10 @@
 //
 // Groups that may not help because the options say so: those with different names (--fiber_groups) are told to keep
 // apart, so of such a pair nothing is said; others, as those of two sockets, must have slept kForbidden times as long.
-// A group that stands still is not said to work alone, too.
+// A group that stands still is not said to work alone, or to have long waits, too.
+//
+// Long waits. The age of the oldest ready fiber (ready_waits.h) is a lower bound, and of work that was started all at
+// once the last piece waits for the others: so kLongWait times the limit, and again at twice that.
 //
 // Stacks. How many are in use is seen once a second (GroupOptions::stacks_seen_every); the least of kSeenPerLook makes
 // a look, so what comes and goes does not count. If they have grown kGrowths times, each by 1 / kGrowthPart at least,
@@ -146,6 +150,7 @@ class GroupWatch {
   using TimePoint = Streak::TimePoint;
   static constexpr unsigned kLeastLooks = 10;
   static constexpr int kForbidden = 10;
+  static constexpr int kLongWait = 5;
 
   // At each check, while the group's workers are there (TM3).
   void Look(SchedulingGroup* group, TimePoint now);
@@ -205,6 +210,7 @@ class GroupWatch {
   SayAgain late_;
   SayAgain alone_;
   SayAgain many_stacks_;
+  SayAgain long_waits_;
   Streak busy_;
   Streak asleep_;
   Streak timers_due_;   // for half the limit

@@ -122,6 +122,14 @@ void ReportManyStacks(const ManyStacks& trouble) {
            DescribeFibers(base::StrCat("group=", trouble.group), /*running_stacks=*/false));
 }
 
+void ReportLongWaits(const LongWaits& trouble) {
+  WEFT_LOG(WARNING, "scheduling group ", trouble.label, " has more work than its workers can do: of ", trouble.ready,
+           " ready fibers the oldest has waited for ", Milliseconds(trouble.oldest),
+           " ms; take less work at a time (weft/fiber/fiber_limiter.h, ForEach()), or give it more CPUs"
+           " (--fiber_stall_warning_ms)",
+           DescribeFibers(base::StrCat("state=new|ready,group=", trouble.group), /*running_stacks=*/false));
+}
+
 }  // namespace
 
 std::string DescribeFibers(std::string_view filter, bool running_stacks) {
@@ -185,6 +193,7 @@ void ReportTrouble(const GroupTrouble& trouble) {
     void operator()(const LateTimers& it) const { ReportLateTimers(it); }
     void operator()(const LoneGroup& it) const { ReportLoneGroup(it); }
     void operator()(const ManyStacks& it) const { ReportManyStacks(it); }
+    void operator()(const LongWaits& it) const { ReportLongWaits(it); }
   };
   std::visit(Reporter(), trouble);
 }

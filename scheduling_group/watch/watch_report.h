@@ -92,7 +92,14 @@ struct ManyStacks {
   std::size_t in_use = 0;
   std::size_t in_all = 0;  // groups
 };
-using GroupTrouble = std::variant<Standstill, LateTimers, LoneGroup, ManyStacks>;
+// Fibers that wait for long, although the workers switch.
+struct LongWaits {
+  int group = 0;
+  std::string label;
+  std::size_t ready = 0;
+  std::chrono::nanoseconds oldest{0};  // at least
+};
+using GroupTrouble = std::variant<Standstill, LateTimers, LoneGroup, ManyStacks, LongWaits>;
 void ReportTrouble(const GroupTrouble& trouble);
 
 }  // namespace weft::scheduling_group

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients that block, on fibers, against the real servers: databases_test.py <folder of the examples' programs>
 
-Each of two workers would serve one blocked call at a time. Without the servers (Debian: redis-server, postgresql) it
-ends with status 77."""
+Each of two workers would serve one blocked call at a time. Without the servers (Debian: redis-server, postgresql,
+nginx-light) it ends with status 77."""
 
+import ctypes
 import pathlib
 import re
 import subprocess
@@ -57,6 +58,14 @@ class Databases(unittest.TestCase):
             self.assertEqual(status, 0, said)
             self.assertEqual(said.count("20 of 20 fibers"), 2, said)
             self.hook_outruns_its_workers("--client=postgres", f"--server={postgres.address}")
+
+    def test_libcurl(self):
+        try:
+            ctypes.CDLL("libcurl.so.4")
+        except OSError as error:
+            self.skipTest(str(error))
+        with servers.Nginx(wait_ms=20) as nginx:
+            self.hook_outruns_its_workers("--client=http", f"--server={nginx.address}")
 
 
 if __name__ == "__main__":

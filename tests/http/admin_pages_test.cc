@@ -234,6 +234,13 @@ TEST_P(AdminPagesTest, WhatWasRecordedIsKept) {
       EXPECT_TRUE(HasStatus(refused, 400)) << refused;
       EXPECT_EQ(Client::BodyOf(refused), why + '\n');
     }
+    SetRecorderLevel(RecorderLevel::kOff);
+    std::string nothing;
+    do {
+      nothing = pages.Get("api/profile?what=cpu&ms=1");
+    } while (HasStatus(nothing, 200));  // The millisecond of `full` is not over.
+    EXPECT_TRUE(HasStatus(nothing, 400)) << nothing;
+    EXPECT_NE(nothing.find("what=cpu needs the recorder's level full"), std::string::npos) << nothing;
   });
 }
 

@@ -78,6 +78,8 @@ TEST(FiberFilter, AnErrorNamesWhatIsKnown) {
   std::string error;
   EXPECT_FALSE(FiberFilter::Parse("id=1,size=3", &error));
   EXPECT_EQ(error, "DumpFibers: unknown filter 'size=3': known are name=, state=, reason=, age=, group= and id=");
+  EXPECT_FALSE(FiberFilter::Parse("state=new,id=3,state=ready", &error).has_value());
+  EXPECT_EQ(error, "DumpFibers: unknown filter 'state=ready': once only; several states are state=new|ready");
   EXPECT_FALSE(FiberFilter::Parse("name=", &error));
   EXPECT_FALSE(FiberFilter::Parse("reason=mutex|cat", &error));
   EXPECT_NE(error.find("the reasons are mutex, shared_mutex, "), std::string::npos) << error;

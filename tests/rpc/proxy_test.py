@@ -138,7 +138,10 @@ class ProxyTest(unittest.TestCase):
         self.assertEqual(get(proxy.address, "/elsewhere")[0], 404)
         self.assertEqual(get(proxy.address, "/search?q=1", method="DELETE")[0], 405)
         self.assertEqual(get(proxy.address, "/" + "x" * 20000)[0], 414)
-        self.assertIn("\nweft_fibers ", get(proxy.address, "/metrics")[1])
+        metrics = get(proxy.address, "/metrics")[1]
+        self.assertIn("\nweft_fibers ", metrics)
+        self.assertIn('\nweft_server_accepted_total{server="http"} ', metrics)
+        self.assertRegex(metrics, r'\nhttp_requests_total{version="1"} [1-9]')
 
     def test_a_connection_serves_many_requests(self):
         proxy = self.proxy(self.backend(), self.backend(), deadline_ms=30000)

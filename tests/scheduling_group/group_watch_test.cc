@@ -291,5 +291,36 @@ TEST_F(ManyStacksTest, AreNamedWhileTheyGrow) {
   EXPECT_NE(line.find("); look what the fibers below wait for, or start less"), std::string::npos) << line;
 }
 
+// A turn is over before two looks have seen it, so the group gets on; but a hundred of them take much longer than that.
+TEST(LongWaits, AreSaidOfAGroupThatGetsOn) {
+  std::mutex mutex;
+  std::string said;
+  std::atomic<bool> enough{false};
+  base::SetLogSink([&](base::LogSeverity, const char*, int, std::string_view text) {
+    if (text.find("has more work") == std::string_view::npos) return;
+    const std::lock_guard lock(mutex);
+    said = text;
+    enough = true;
+  });
+  {
+    testing::WorkerGroup group({.id = 7, .workers = 1, .start_timeout = testing::kPatientStart, .stall_warning = 10ms});
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_TRUE(group.Start([&enough] {
+        while (!enough) {
+          for (const auto end = std::chrono::steady_clock::now() + 2ms; std::chrono::steady_clock::now() < end;)
+            continue;
+          YieldCurrentFiber();
+        }
+      }));
+    }
+    while (!enough) std::this_thread::yield();
+    group.Drain();
+  }
+  base::SetLogSink({});
+  EXPECT_NE(said.find("scheduling group 7 has more work than its workers can do: of "), std::string::npos) << said;
+  EXPECT_NE(said.find(" ready fibers the oldest has waited for "), std::string::npos) << said;
+  EXPECT_NE(said.find("; take less work at a time"), std::string::npos) << said;
+}
+
 }  // namespace
 }  // namespace weft::scheduling_group

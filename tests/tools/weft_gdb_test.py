@@ -49,7 +49,9 @@ class OnAProcess(unittest.TestCase):
     def test_all_fibers_are_listed_with_state_and_place(self):
         output = live(mark("all"), "weft fibers", mark("parked"), "weft fibers parked", mark("name"),
                       "weft fibers yields ready", mark("group"), "weft fibers group=0 state=new", mark("none"),
-                      "weft fibers group=7", mark("named"), "weft fibers group=web", mark("groups"), "weft groups", "kill")
+                      "weft fibers group=7", mark("named"), "weft fibers group=web", mark("reason"),
+                      "weft fibers reason=event|mutex", mark("several"), "weft fibers state=new|ready", mark("id"),
+                      "weft fibers id=1", mark("groups"), "weft groups", "kill")
         everything = part(output, "all")
         line = r"\(weft_gdb_program.cc:\d+\)\n"
         self.assertRegex(everything, r"\n +\d+  parked +0  waits for the end +weft::FiberEvent::Wait < WaitDeep " + line)
@@ -64,6 +66,9 @@ class OnAProcess(unittest.TestCase):
         self.assertIn("has not begun\n1 of 5 fibers", part(output, "group"))
         self.assertEqual(part(output, "none").strip(), "0 of 5 fibers")
         self.assertIn("5 of 5 fibers", part(output, "named"))
+        self.assertIn("2 of 5 fibers", part(output, "reason"))
+        self.assertIn("2 of 5 fibers", part(output, "several"))
+        self.assertIn("1 of 5 fibers", part(output, "id"))
         self.assertRegex(part(output, "groups"), r"\n    0 +(any|0) +1 +1 +1 +1 +0 +2  web\n")
 
     def test_the_page_of_diagnosing_shows_what_gdb_says(self):
@@ -145,7 +150,9 @@ class OnAProcess(unittest.TestCase):
 
     def test_bad_input_is_one_clear_line(self):
         cases = {
-            "weft fibers colour=red": "weft: unknown filter 'colour=red': use state=, name=, group=, a state",
+            "weft fibers colour=red": "weft: unknown filter 'colour=red': use state=, name=, group=, reason=, id=, a",
+            "weft fibers reason=mutx": "weft: unknown reason 'mutx': it is one of unspecified, mutex,",
+            "weft fibers state=new|old": "weft: unknown state 'old': it is one of new,",
             "weft fibers state=asleep": "weft: unknown state 'asleep': it is one of new, ready,",
             "weft bt": "weft: weft bt ID: of which fiber?",
             "weft bt 4711": "weft: no fiber has the id 4711: it has ended, or there was none",
@@ -164,7 +171,7 @@ class OnAProcess(unittest.TestCase):
             file.flush()
             output = live(f"source {file.name}", "kill")
         for command, (line, _) in cases.items():
-            found = re.search(rf"\n--{command}--\n(.*)\n", output)
+            found = re.search(rf"\n--{re.escape(command)}--\n(.*)\n", output)
             self.assertIn("[" + line, found[1] if found else output)
         self.assertNotIn("Traceback", output)
 

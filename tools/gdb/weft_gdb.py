@@ -91,6 +91,9 @@ class Record:
             return "unspecified"
         return text_at(words(self.wait_kinds + 8 * number, 1)[0])
 
+    def kinds(self):
+        return [self.kind(number) for number in range(self.wait_kind_count)]
+
     @staticmethod
     def find():
         """By its section, which stripped programs have, too."""
@@ -465,7 +468,7 @@ def place(fiber):
 
 
 class Filter:
-    """Words that must all fit: a state, key=value, or a part of the name."""
+    """Words that must all fit: a state, key=value, or a part of the name. Values: one or more, as in state=new|ready."""
 
     def __init__(self, text):
         self.wanted = []
@@ -473,17 +476,29 @@ class Filter:
             key, is_pair, value = word.partition("=")
             if not is_pair:
                 key, value = ("state" if word in STATES else "name"), word
-            if key not in ("state", "name", "group"):
-                fail(f"unknown filter '{word}': use state=, name=, group=, a state ({', '.join(STATES)}) or a part of "
-                     "the name")
-            if key == "state" and value not in STATES:
-                fail(f"unknown state '{value}': it is one of {', '.join(STATES)}")
-            self.wanted.append((key, value))
+            if key not in ("state", "name", "group", "reason", "id"):
+                fail(f"unknown filter '{word}': use state=, name=, group=, reason=, id=, a state ({', '.join(STATES)}) "
+                     "or a part of the name")
+            self.check(key, value, "state", STATES)
+            self.wanted.append((key, [value] if key == "name" else value.split("|")))
+
+    @staticmethod
+    def check(key, value, known, values):
+        for one in value.split("|") if key == known else ():
+            if one not in values:
+                fail(f"unknown {key} '{one}': it is one of {', '.join(values)}")
+
+    def check_reasons(self, record):
+        for key, values in self.wanted:
+            self.check(key, "|".join(values), "reason", record.kinds())
 
     def fits(self, fiber, group):
         """group: its number and its name."""
-        has = {"state": (fiber.state,), "group": (str(group[0]), group[1])}
-        return all(value in fiber.name if key == "name" else value in has[key] for key, value in self.wanted)
+        waits_for = fiber.waits_for
+        has = {"state": (fiber.state,), "group": (str(group[0]), group[1]), "id": (str(fiber.id),),
+               "reason": waits_for[:1] if waits_for is not None else ()}
+        return all(values[0] in fiber.name if key == "name" else any(value in has[key] for value in values)
+                   for key, values in self.wanted)
 
 
 class Command(gdb.Command):
@@ -508,8 +523,8 @@ class Weft(Command):
 
 class WeftFibers(Command):
     """List the fibers: weft fibers [FILTER]...
-FILTER is a state (new, ready, running, switching, parked), a part of the name, state=S, name=N or group=G, by its
-number or name; all must fit.
+FILTER is a state (new, ready, running, switching, parked), a part of the name, state=S, name=N, group=G, by its number
+or name, reason=R, what it waits for (weft locks), or id=N; all must fit. Several: state=new|ready.
 AT is the function of Weft's that the fiber is in, and the one that called it."""
 
     NAME = "weft fibers"
@@ -517,6 +532,7 @@ AT is the function of Weft's that the fiber is in, and the one that called it.""
     def invoke(self, argument, from_tty):
         wanted = Filter(argument)
         process = Process()
+        wanted.check_reasons(process.record)
         groups = process.groups()
         group_of = {fiber.entity: groups.get(fiber.group, ("?", ""))[:2] for fiber in process.fibers}
         fibers = [fiber for fiber in process.fibers if wanted.fits(fiber, group_of[fiber.entity])]
@@ -627,7 +643,7 @@ for each other in a cycle are listed first."""
     def invoke(self, argument, from_tty):
         process = Process()
         kinds = gdb.string_to_argv(argument)
-        known = [process.record.kind(number) for number in range(process.record.wait_kind_count)]
+        known = process.record.kinds()
         for kind in kinds:
             if kind not in known:
                 fail(f"unknown kind '{kind}': it is one of {', '.join(known)}")
