@@ -122,7 +122,8 @@ run_mutations() {
 
 run_guest() {
   local record=(python3 -B tools/pass_record.py)
-  local inputs=(base numa context scheduling_group timer sync fiber tests/guest tests/testing cmake CMakeLists.txt)
+  # What decides on which node memory lies and who steals from whom; not what fibers wait by.
+  local inputs=(base numa context scheduling_group timer fiber io/reactor tests/guest tests/testing cmake CMakeLists.txt)
   if [ -n "${WEFT_SKIP_UNCHANGED:-}" ] && "${record[@]}" has guest "$WEFT_SKIP_UNCHANGED" "${inputs[@]}"; then
     note guest ok "passed before, and nothing of what it is made of has changed"
     return

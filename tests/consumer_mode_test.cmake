@@ -1,5 +1,5 @@
-# cmake -DBUILD=<Weft's build tree> -DSANITIZE=<its WEFT_SANITIZE> -DCONSUMER= -DSCRATCH= -DGENERATOR= -DCXX_COMPILER= -DBUILD_TYPE=
-#       -P consumer_mode_test.cmake
+# cmake -DBUILD=<Weft's build tree> -DSANITIZE=<its WEFT_SANITIZE> -DCONSUMER= -DSCRATCH= -DGENERATOR= -DCXX_COMPILER= -DLAUNCHER=<ccache>
+#       -DBUILD_TYPE= -P consumer_mode_test.cmake
 #
 # Installs the build tree, and builds a program with it in another mode than the library:
 #   with another sanitizer, or only one of the two with a sanitizer   it does not link, and the linker's message says why
@@ -9,14 +9,15 @@ file(REMOVE_RECURSE "${SCRATCH}")
 set(prefix "${SCRATCH}/prefix")
 execute_process(COMMAND "${CMAKE_COMMAND}" --install "${BUILD}" --prefix "${prefix}" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 
-# Sets `said` and `status`.
-function(build name target build_type flags)
+# Sets `said` and `status`. One folder for all: CMake looks at the compiler once.
+function(build target build_type flags)
   execute_process(
-    COMMAND "${CMAKE_COMMAND}" -S "${CONSUMER}" -B "${SCRATCH}/${name}" -G "${GENERATOR}" "-DCMAKE_PREFIX_PATH=${prefix}"
-            "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_BUILD_TYPE=${build_type}" "-DCMAKE_CXX_FLAGS=${flags}"
+    COMMAND "${CMAKE_COMMAND}" -S "${CONSUMER}" -B "${SCRATCH}/build" -G "${GENERATOR}" "-DCMAKE_PREFIX_PATH=${prefix}"
+            "-DCMAKE_CXX_COMPILER=${CXX_COMPILER}" "-DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}" "-DCMAKE_BUILD_TYPE=${build_type}"
+            "-DCMAKE_CXX_FLAGS=${flags}"
     OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
   execute_process(
-    COMMAND "${CMAKE_COMMAND}" --build "${SCRATCH}/${name}" --target ${target}
+    COMMAND "${CMAKE_COMMAND}" --build "${SCRATCH}/build" --target ${target}
     RESULT_VARIABLE status
     OUTPUT_VARIABLE said
     ERROR_VARIABLE said)
@@ -28,7 +29,7 @@ function(run name target)
   if(NOT status EQUAL 0)
     message(FATAL_ERROR "${name}: was expected to link:\n${said}")
   endif()
-  execute_process(COMMAND "${SCRATCH}/${name}/${target}" TIMEOUT 60 COMMAND_ERROR_IS_FATAL ANY)
+  execute_process(COMMAND "${SCRATCH}/build/${target}" TIMEOUT 60 COMMAND_ERROR_IS_FATAL ANY)
 endfunction()
 
 set(flags_none "")
@@ -41,7 +42,7 @@ if(SANITIZE STREQUAL "")
   set(SANITIZE none)
 endif()
 foreach(mode IN ITEMS none address thread)
-  build(${mode} consumer "${BUILD_TYPE}" "${flags_${mode}}")
+  build(consumer "${BUILD_TYPE}" "${flags_${mode}}")
   if(mode STREQUAL SANITIZE)
     run(${mode} consumer)
   elseif(status EQUAL 0)
@@ -57,5 +58,5 @@ if(BUILD_TYPE STREQUAL "Release")
 else()
   set(other Release)
 endif()
-build(ndebug locks ${other} "${flags_${SANITIZE}}")
+build(locks ${other} "${flags_${SANITIZE}}")
 run(ndebug locks)

@@ -7,14 +7,16 @@
 
 A test is left out if its program, the files in its command line, its environment and the scripts and flag files of the
 tree are what they were when it passed. A program of static libraries holds only those objects that it uses, so a change
-of one source changes few programs. A test that has a folder in its command line (it reads the tree, or what is built)
-always runs. The exit status is ctest's.
+of one source changes few programs. A test that has a folder in its command line (it reads the tree, or what is built),
+or no program of the build folder, always runs, unless weft_test_reads() (cmake/WeftLayer.cmake) says what else it
+reads. The exit status is ctest's.
 """
 
 import hashlib
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -31,9 +33,21 @@ def listed(build, options):
     return json.loads(said)["tests"]
 
 
+READS = "WEFT_TEST_READS="
+
+
+def what_it_reads(test):
+    """Paths and patterns of git, of weft_test_reads(); None: it was not called."""
+    for entry in (p["value"] for p in test["properties"] if p["name"] == "ENVIRONMENT"):
+        for variable in entry:
+            if variable.startswith(READS):
+                return variable.removeprefix(READS).split(":")
+    return None
+
+
 class Keys:
     def __init__(self, build):
-        self.programs = os.path.realpath(os.path.join(build, "bin")) + "/"
+        self.built = os.path.realpath(build) + "/"
         self.hashes = {}
         # What tests read besides their programs; and the machine, of which some ask.
         scripts = [name for name in files_below(["tests", "bench", "conf"]) if name.endswith((".py", ".sh", ".flags", ".lua"))]
@@ -48,12 +62,15 @@ class Keys:
     def key(self, test):
         """None: it always runs."""
         command = test.get("command", [])
-        if any(os.path.isdir(word.rpartition("=")[2]) for word in command):
+        files = [found for found in (word if os.path.isfile(word) else shutil.which(word) for word in command) if found]
+        reads = what_it_reads(test)
+        if reads is not None:
+            files += files_below(reads)
+        elif any(os.path.isdir(word.rpartition("=")[2]) for word in command):
             return None
-        files = [word for word in command if os.path.isfile(word)]
-        if not any(os.path.realpath(file).startswith(self.programs) for file in files):
+        elif not any(os.path.realpath(file).startswith(self.built) for file in files):
             return None
-        known = [test["name"], json.dumps(test["properties"], sort_keys=True), *command]
+        known = [test["name"], json.dumps(test["properties"], sort_keys=True), *command, *files]
         known = [word.replace(str(ROOT), "") for word in known]
         return key_of(self.common + known + [self.hash(file) for file in files])
 

@@ -140,16 +140,18 @@ class Mutation:
         self.sound = copies[0] if copies else ROOT / self.file
 
     def key(self):
-        """Of all that decides what comes out."""
-        parts = [self.patch.read_bytes(), MUTATE.read_bytes(), pathlib.Path(__file__).read_bytes()]
+        """Of all that decides what comes out: the patch, the file that it changes, and the sound program.
+
+        Not of each header: most of a header that all models include is in none of them, or the same in the object. (A
+        mutation that says more than the sound program may have another meaning then; a run without the record tells.)
+        """
+        parts = [self.patch.read_bytes(), MUTATE.read_bytes(), pathlib.Path(__file__).read_bytes(), file_bytes(self.sound)]
         for path, object_file in sorted(self.model.objects.items()):
-            parts += [path, shlex.join(object_file.words), version(object_file.words[0])]
-            for file in sorted(object_file.files):
-                parts.append(file)
-                if file.startswith((str(ROOT), str(self.build))):
-                    parts.append(file_bytes(file))
+            parts += [path, shlex.join(object_file.words), version(object_file.words[0]), file_bytes(self.build / path)]
+            parts += sorted(object_file.files)
+        parts += [file_bytes(self.build / word) for word in shlex.split(self.model.link) if word.endswith("libweft_model.a")]
         here = str(ROOT).encode()
-        return key_of(part.encode().replace(here, b"") if isinstance(part, str) else part for part in parts)
+        return key_of((part.encode() if isinstance(part, str) else part).replace(here, b"") for part in parts)
 
     def compile(self):
         """The paths of the objects that take the place of the sound ones."""

@@ -173,6 +173,7 @@ struct StackArena {
   SlotBitmap guarded;           // Changed under the pool's lock. Not bare: has a guard, or what is there instead.
   SlotBitmap mprotected;        // Has a guard made by mprotect().
   SlotBitmap canary;            // Has a canary.
+  std::size_t used = 0;         // Under the pool's lock. The slots that were ever taken are below.
 
   std::size_t SlotOf(const void* top) const {
     return static_cast<std::size_t>(static_cast<const char*>(top) - 1 - region.low) / region.stride;

@@ -153,6 +153,7 @@ std::size_t StackPool::TakeCold(void** tops, std::size_t n) {
       StackArena& arena = arenas_[i];
       while (taken < n && arena.cold.size() > 0) {
         const std::size_t slot = arena.cold.PopLowest();
+        arena.used = std::max(arena.used, slot + 1);
         void* top = layout_.TopOf(arena.region.low + slot * layout_.stride());
         tops[taken++] = top;
         if (arena.guarded.Contains(slot)) continue;

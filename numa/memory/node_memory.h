@@ -23,6 +23,7 @@
 #include <memory>
 #include <new>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "weft/base/thread/cpu.h"
@@ -57,6 +58,10 @@ class NodeAllocated {
   ~NodeAllocated() = default;
 };
 
+// Says of T that a zeroed object is a new one, so nothing is written: a page takes memory when it is first used.
+struct ZeroIsNew {};
+inline constexpr ZeroIsNew kZeroIsNew;
+
 // `count` objects, value-initialised; none by default. const is about the array, not the objects.
 template <class T>
 class NodeArray {
@@ -66,6 +71,10 @@ class NodeArray {
   // NOLINTNEXTLINE(bugprone-sizeof-expression): T may be a pointer.
   NodeArray(std::size_t count, int node) : objects_(static_cast<T*>(AllocateOnNode(count * sizeof(T), node)), count) {
     std::uninitialized_value_construct_n(objects_.data(), count);
+  }
+  NodeArray(std::size_t count, int node, ZeroIsNew)
+      : objects_(static_cast<T*>(AllocateOnNode(count * sizeof(T), node)), count) {
+    static_assert(std::is_trivially_destructible_v<T>);
   }
   NodeArray() = default;
   NodeArray(NodeArray&& other) noexcept : objects_(std::exchange(other.objects_, {})) {}

@@ -21,7 +21,7 @@ PolicyV2::PolicyV2(const Options& options, const base::Clock& clock)
     : PolicyBase(options),
       clock_(clock),
       yielded_slots_(options.workers > 1 ? std::min(options.run_queue_size, kYieldedCapacity) : kUnusedCapacity,
-                     options.node),
+                     options.node, numa::kZeroIsNew),
       yielded_(yielded_slots_.objects().size(), yielded_slots_.objects().data()) {}
 
 PolicyV2::~PolicyV2() = default;

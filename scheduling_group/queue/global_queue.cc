@@ -15,7 +15,7 @@ constexpr std::size_t kUnusedCapacity = 2;
 }  // namespace
 
 QueueLevel::QueueLevel(std::size_t capacity, int node)
-    : slots_(capacity, node), queue_(capacity, slots_.objects().data()) {}
+    : slots_(capacity, node, numa::kZeroIsNew), queue_(capacity, slots_.objects().data()) {}
 
 void QueueLevel::Push(FiberEntity* const* fibers, std::size_t count) {
   std::size_t pushed = 0;

@@ -29,8 +29,9 @@
 //        filled. So filled slots have no gap, and after a slot that is not filled none is filled.
 //   RQ6  TryPush() returns false only when `capacity` fibers were in the queue.
 //
-// The owner may bring the slots, to choose where they lie (global_queue.h). TryPush(), TryPushAndFence(), PushSome():
-// any thread. TryPop(), PopSome(): workers of this group, or of others that steal. OverflowList: any thread.
+// The owner may bring the slots, to choose where they lie (global_queue.h): zeroed memory, of which a page is taken
+// when one of its slots is first pushed to. TryPush(), TryPushAndFence(), PushSome(): any thread. TryPop(), PopSome():
+// workers of this group, or of others that steal. OverflowList: any thread.
 // Proven in tests/model/run_queue_model.cc and overflow_list_model.cc.
 // Source: P. Tsigas and Y. Zhang, A simple, fast and scalable non-blocking concurrent FIFO queue, SPAA 2001, with
 // rounds instead of their two kinds of empty slots.

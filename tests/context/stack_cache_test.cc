@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
@@ -58,6 +59,18 @@ TEST(StackCacheDeathTest, AsanReportsTheUseOfAStackThatWasGivenBack) {
   static_cast<volatile char*>(top)[-64] = 1;
   cache.Push(top);
   EXPECT_DEATH(static_cast<volatile char*>(top)[-64] = 1, "use-after-poison");
+}
+
+TEST(StackCache, NothingIsPoisonedWhereAPoolHasBeen) {
+  std::vector<void*> tops(100);
+  const auto is_poisoned = [](void* top) { return __asan_address_is_poisoned(static_cast<char*>(top) - 64) != 0; };
+  {
+    StackPool pool({});
+    ASSERT_EQ(pool.AcquireBatch(tops.data(), tops.size()), tops.size());
+    pool.ReleaseBatch(tops.data(), tops.size());
+    EXPECT_TRUE(std::all_of(tops.begin(), tops.end(), is_poisoned));
+  }
+  EXPECT_TRUE(std::none_of(tops.begin(), tops.end(), is_poisoned));
 }
 #endif
 

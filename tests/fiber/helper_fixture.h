@@ -22,12 +22,7 @@
 
 namespace weft::fiber {
 
-#define WEFT_INSTANTIATE_FEW_SHAPES(suite)                                                                  \
-  INSTANTIATE_TEST_SUITE_P(                                                                                 \
-      Shapes, suite,                                                                                        \
-      ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1}, ::weft::fiber::Shape{4, 1}, \
-                        ::weft::fiber::Shape{8, 1}, ::weft::fiber::Shape{2, 2}),                            \
-      &::weft::fiber::NameOf)
+#define WEFT_INSTANTIATE_FEW_SHAPES(suite) WEFT_INSTANTIATE_THESE_SHAPES(suite, {1, 1}, {2, 1}, {4, 1}, {8, 1}, {2, 2})
 
 // Runs each test's part in a fiber and then in a thread.
 class InFiberAndThread : public InEachShape {

@@ -61,11 +61,7 @@ class WithIoContext : public fiber::InEachShape {
   boost::asio::io_context& io_ = *running_;
 };
 
-#define WEFT_INSTANTIATE_INTEROP_SHAPES(suite)                                                        \
-  INSTANTIATE_TEST_SUITE_P(Shapes, suite,                                                             \
-                           ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1},  \
-                                             ::weft::fiber::Shape{4, 1}, ::weft::fiber::Shape{8, 1}), \
-                           &::weft::fiber::NameOf)
+#define WEFT_INSTANTIATE_INTEROP_SHAPES(suite) WEFT_INSTANTIATE_THESE_SHAPES(suite, {1, 1}, {2, 1}, {4, 1}, {8, 1})
 
 }  // namespace weft::interop
 

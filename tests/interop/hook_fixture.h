@@ -126,11 +126,7 @@ class HookTest : public io::IoTest {
   }
 };
 
-#define WEFT_INSTANTIATE_HOOK_SHAPES(suite)                                                                  \
-  INSTANTIATE_TEST_SUITE_P(                                                                                  \
-      Shapes, suite,                                                                                         \
-      ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1}, ::weft::fiber::Shape{2, 2}), \
-      &::weft::fiber::NameOf)
+#define WEFT_INSTANTIATE_HOOK_SHAPES(suite) WEFT_INSTANTIATE_THESE_SHAPES(suite, {1, 1}, {2, 1}, {2, 2})
 
 }  // namespace weft::interop
 

@@ -1106,10 +1106,11 @@ TEST_P(Http2LimitsTest, AFloodOfResetsThatAreNotReadEndsTheConnection) {
     RawPeer peer(&served.client());
     peer.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + FrameOf(kSettings, 0, 0));
     Fiber floods([&] {
+      const std::string fields = RequestFields();
       for (std::uint32_t stream = 1;;) {
         std::string requests;
         for (int i = 0; i < 100; ++i, stream += 2) {
-          requests += FrameOf(kHeaders, kEndHeaders | kEndStream, stream, RequestFields());
+          requests += FrameOf(kHeaders, kEndHeaders | kEndStream, stream, fields);
         }
         if (!served.client().WriteAll(requests, Soon()).ok()) return;
       }

@@ -19,18 +19,14 @@
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/interop/http2_fixture.h"
 
+#include "testing/test_bytes.h"
+
 namespace weft::interop {
 namespace {
 
 using namespace std::chrono_literals;
 using io::IoResult;
 using io::Soon;
-
-std::string BytesOf(std::size_t size) {
-  std::string bytes(size, '\0');
-  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<char>((i * 2654435761u) >> 7);
-  return bytes;
-}
 
 void Echo(Http2Request& request, Http2Response& response) {
   ASSERT_FALSE(response.Start(200, {{"x-path", request.path()}}));
@@ -92,7 +88,7 @@ TEST_P(Http2ServerTest, BodiesLargerThanAllWindowsGoBothWaysAtOnce) {
   InFiber([] {
     ServedConnection served(&Echo, {.stream_window = 5'000, .connection_window = 65'535, .send_buffer = 1'000});
     Asked client(served);
-    const std::string body = BytesOf(500'000);
+    const std::string body = testing::TestBytes(500'000, 0);
     const Http2Answer answer = client->Ask(To("/e", "POST"), body, Soon());
     EXPECT_FALSE(answer.error) << answer.error.message();
     EXPECT_TRUE(answer.body == body) << answer.body.size();
@@ -185,11 +181,11 @@ TEST_P(Http2ServerTest, WhatAHandlerDoesNotReadGivesTheConnectionsWindowBack) {
 
 TEST_P(Http2ServerTest, AnEarlyAnswerComesWholeBeforeTheClientIsToldToStop) {
   InFiber([] {
-    const std::string text = BytesOf(100'000);
+    const std::string text = testing::TestBytes(100'000, 0);
     ServedConnection served(
         [&](Http2Request&, Http2Response& response) { EXPECT_FALSE(response.Send(413, {}, text, Soon())); });
     Asked client(served);
-    const Http2Answer answer = client->Ask(To("/", "POST"), BytesOf(1'000'000), Soon());
+    const Http2Answer answer = client->Ask(To("/", "POST"), testing::TestBytes(1'000'000, 0), Soon());
     EXPECT_FALSE(answer.error) << answer.error.message();
     EXPECT_EQ(answer.status, 413);
     EXPECT_TRUE(answer.body == text);
@@ -201,7 +197,7 @@ TEST_P(Http2ServerTest, AnUploadIsStoppedAfterTheEndOfTheAnswer) {
     FiberEvent returns;
     ServedConnection served(
         [&](Http2Request&, Http2Response& response) {
-          EXPECT_FALSE(response.Send(413, {}, BytesOf(70'000), Soon()));
+          EXPECT_FALSE(response.Send(413, {}, testing::TestBytes(70'000, 0), Soon()));
           returns.Set();
         },
         {.send_buffer = 100'000});
@@ -229,10 +225,10 @@ TEST_P(Http2ServerTest, AnAnswerWaitsForTheClientsWindow) {
     ServedConnection served(
         [&](Http2Request&, Http2Response& response) {
           EXPECT_FALSE(response.Start(200));
-          EXPECT_EQ(response.Write(BytesOf(70'000), Soon()).bytes, 70'000u);
-          EXPECT_EQ(response.Write(BytesOf(20'000), 10ms).error, std::errc::timed_out);
+          EXPECT_EQ(response.Write(testing::TestBytes(70'000, 0), Soon()).bytes, 70'000u);
+          EXPECT_EQ(response.Write(testing::TestBytes(20'000, 0), 10ms).error, std::errc::timed_out);
           was_late.Set();
-          const IoResult put = response.Write(BytesOf(20'000), Soon());
+          const IoResult put = response.Write(testing::TestBytes(20'000, 0), Soon());
           EXPECT_EQ(put.bytes, 20'000u) << put.error.message();
           wrote.Set();
         },
@@ -303,7 +299,7 @@ TEST_P(Http2ServerTest, TheEndOfTheConnectionEndsEveryWaitOfHandlers) {
       if (request.path() == "/reads") {
         EXPECT_FALSE(request.Read(room, sizeof(room)).ok());
       } else if (request.path() == "/writes") {
-        EXPECT_FALSE(response.Write(BytesOf(200'000)).ok());
+        EXPECT_FALSE(response.Write(testing::TestBytes(200'000, 0)).ok());
       } else {
         static_cast<void>(MoveOnAfter(Soon(), [&] { EXPECT_THROW(never.Wait(), FiberCancelled); }));
       }

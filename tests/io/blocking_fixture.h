@@ -88,11 +88,7 @@ class LogCatcher {
 // Each test with one worker and with several.
 class BlockingTest : public fiber::InEachShape {};
 
-#define WEFT_INSTANTIATE_BLOCKING(suite)                                                              \
-  INSTANTIATE_TEST_SUITE_P(Shapes, suite,                                                             \
-                           ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1},  \
-                                             ::weft::fiber::Shape{4, 1}, ::weft::fiber::Shape{8, 1}), \
-                           &::weft::fiber::NameOf)
+#define WEFT_INSTANTIATE_BLOCKING(suite) WEFT_INSTANTIATE_THESE_SHAPES(suite, {1, 1}, {2, 1}, {4, 1}, {8, 1})
 
 }  // namespace weft::io
 

@@ -144,12 +144,7 @@ class IoTest : public ::testing::TestWithParam<Shape>, protected fiber::CallsInF
   IoRuntime runtime_{GetParam()};
 };
 
-#define WEFT_INSTANTIATE_IO_SHAPES(suite)                                                                   \
-  INSTANTIATE_TEST_SUITE_P(                                                                                 \
-      Shapes, suite,                                                                                        \
-      ::testing::Values(::weft::fiber::Shape{1, 1}, ::weft::fiber::Shape{2, 1}, ::weft::fiber::Shape{4, 1}, \
-                        ::weft::fiber::Shape{8, 1}, ::weft::fiber::Shape{2, 2}),                            \
-      &::weft::fiber::NameOf)
+#define WEFT_INSTANTIATE_IO_SHAPES(suite) WEFT_INSTANTIATE_THESE_SHAPES(suite, {1, 1}, {2, 1}, {4, 1}, {8, 1}, {2, 2})
 
 // For tests that wait for a time-out of the kernel.
 #define WEFT_INSTANTIATE_ONE_IO_SHAPE(suite) \

@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdlib>
-#include <random>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -24,6 +23,8 @@
 #include "weft/io/tcp_stream.h"
 #include "weft/tests/io/io_fixture.h"
 
+#include "testing/test_bytes.h"
+
 namespace weft::io {
 namespace {
 
@@ -31,13 +32,6 @@ using namespace std::chrono_literals;
 
 class SendFileTest : public IoTest {};
 WEFT_INSTANTIATE_IO_SHAPES(SendFileTest);
-
-std::string BytesOf(std::size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::string bytes(count, '\0');
-  for (char& byte : bytes) byte = static_cast<char>(random());
-  return bytes;
-}
 
 // A file without a name.
 class TestFile {
@@ -79,7 +73,7 @@ std::string ReadToTheEnd(TcpStream& stream) {
 
 TEST_P(SendFileTest, SendsThePartThatIsAskedFor) {
   InFiberAndInThread([] {
-    const std::string bytes = BytesOf(1'300'000, 1);
+    const std::string bytes = testing::TestBytes(1'300'000, 1);
     const TestFile file(bytes);
     ASSERT_EQ(::lseek(file.fd(), 7, SEEK_SET), 7);
     const std::pair<std::size_t, std::size_t> parts[] = {
@@ -117,7 +111,7 @@ TEST_P(SendFileTest, AFileThatIsShorterEndsEarly) {
 
 TEST_P(SendFileTest, PartialWritesGoOnWhereTheyEnded) {
   InFiberAndInThread([] {
-    const std::string bytes = BytesOf(1'500'000, 2);
+    const std::string bytes = testing::TestBytes(1'500'000, 2);
     const TestFile file(bytes);
     Pair pair = ConnectedPair();
     SetSendBuffer(pair.client, 16'384);
@@ -139,7 +133,7 @@ TEST_P(SendFileTest, PartialWritesGoOnWhereTheyEnded) {
 }
 
 TEST_P(SendFileTest, ACancellationEndsTheWaitForRoom) {
-  const TestFile file(BytesOf(4'000'000, 3));
+  const TestFile file(testing::TestBytes(4'000'000, 3));
   Pair pair = ConnectedPair();
   SetSendBuffer(pair.client, 16'384);
   std::atomic<bool> sends{false};
@@ -158,7 +152,7 @@ TEST_P(SendFileTest, ACancellationEndsTheWaitForRoom) {
 // SIGPIPE would end the program.
 TEST_P(SendFileTest, APeerThatHasGoneIsAnErrorAndNoSignal) {
   InFiberAndInThread([] {
-    const TestFile file(BytesOf(100'000, 4));
+    const TestFile file(testing::TestBytes(100'000, 4));
     Pair pair = ConnectedPair();
     EXPECT_FALSE(pair.client.ShutdownWrite());
     const IoResult put = SendFile(&pair.client, file.fd(), 0, 100'000, Soon());
@@ -201,7 +195,7 @@ TEST_P(SendFileTest, WhatIsNoFileIsRefused) {
 }
 
 TEST_P(SendFileTest, ManyConnectionsSendOneFile) {
-  const std::string bytes = BytesOf(900'000, 5);
+  const std::string bytes = testing::TestBytes(900'000, 5);
   const TestFile file(bytes);
   std::vector<Fiber> fibers;
   for (int i = 0; i < Scaled(24); ++i) {

@@ -11,6 +11,8 @@
 #include <string>
 #include <string_view>
 
+#include "testing/patience.h"
+
 namespace weft::io {
 namespace {
 
@@ -142,7 +144,8 @@ TEST(SocketAddress, RandomTextIsRefusedOrComesBack) {
   constexpr std::string_view kLetters = "0123456789.:[]%abcdefunixlo/@ -";
   const std::string seeds[] = {"127.0.0.1:8080", "[fe80::1%1]:80", "unix:/run/x", "unix:@x"};
   int accepted = 0;
-  for (int i = 0; i < 200'000; ++i) {
+  const int tries = testing::Scaled(200'000);
+  for (int i = 0; i < tries; ++i) {
     std::string text = seeds[random() % 4];
     for (unsigned changes = random() % 4; changes != 0; --changes) {
       const std::size_t at = random() % (text.size() + 1);
@@ -165,7 +168,7 @@ TEST(SocketAddress, RandomTextIsRefusedOrComesBack) {
     const std::string written = address->ToString();
     ASSERT_EQ(SocketAddress::Parse(written), address) << text << " was written as " << written;
   }
-  EXPECT_GT(accepted, 10'000);
+  EXPECT_GT(accepted, tries / 20);
 }
 
 // --- What went wrong ---

@@ -22,6 +22,8 @@
 #include "weft/tests/io/dropping_listener.h"
 #include "weft/tests/io/io_fixture.h"
 
+#include "testing/test_bytes.h"
+
 namespace weft::io {
 namespace {
 
@@ -93,8 +95,7 @@ TEST_P(TcpCancelTest, ACancelledConnectLeavesTheFormerConnection) {
 
 // A text that the kernel has no room for, in the forms that WriteAll() takes.
 struct Text {
-  explicit Text(std::size_t size) : text(size, '\0') {
-    for (std::size_t i = 0; i < size; ++i) text[i] = static_cast<char>((i * 2654435761u) >> 7);
+  explicit Text(std::size_t size) : text(testing::TestBytes(size, 1)) {
     const std::size_t third = size / 3;
     parts[0] = {text.data(), third};
     parts[1] = {text.data() + third, third};

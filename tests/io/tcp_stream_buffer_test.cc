@@ -20,6 +20,8 @@
 #include "weft/io/tcp_stream.h"
 #include "weft/tests/io/io_fixture.h"
 
+#include "testing/test_bytes.h"
+
 namespace weft::io {
 namespace {
 
@@ -27,13 +29,6 @@ using namespace std::chrono_literals;
 
 class TcpStreamBufferTest : public IoTest {};
 WEFT_INSTANTIATE_IO_SHAPES(TcpStreamBufferTest);
-
-std::string BytesOf(std::size_t count, unsigned seed) {
-  std::mt19937 random(seed);
-  std::string bytes(count, '\0');
-  for (char& byte : bytes) byte = static_cast<char>(random());
-  return bytes;
-}
 
 // In many blocks of unequal size.
 NoncontiguousBuffer InBlocks(std::string_view bytes, std::size_t most, unsigned seed) {
@@ -68,7 +63,7 @@ TEST_P(TcpStreamBufferTest, AllBlocksArriveInOrderThroughPartialWrites) {
     for (const std::size_t most : {100, 5'000}) {
       Pair pair = ConnectedPair();
       SetSendBuffer(pair.client, 4096);
-      const std::string bytes = BytesOf(200'000, 1);
+      const std::string bytes = testing::TestBytes(200'000, 1);
       const NoncontiguousBuffer sent = InBlocks(bytes, most, 2);
       NoncontiguousBuffer got;
       Fiber reader([&] { got = ReadToTheEnd(pair.server, 16 << 10); });
@@ -87,7 +82,7 @@ TEST_P(TcpStreamBufferTest, AWriterThatIsLateSaysHowFarItCame) {
   InFiberAndInThread([] {
     Pair pair = ConnectedPair();
     SetSendBuffer(pair.client, 8192);
-    const std::string bytes = BytesOf(1'500'000, 3);
+    const std::string bytes = testing::TestBytes(1'500'000, 3);
     NoncontiguousBuffer rest = InBlocks(bytes, 30'000, 4);
     const IoResult put = pair.client.WriteAll(rest, 20ms);
     EXPECT_EQ(put.error, std::errc::timed_out);
@@ -113,7 +108,7 @@ TEST_P(TcpStreamBufferTest, AWriterLearnsThatItsPeerHasGone) {
   InFiber([] {
     Pair pair = ConnectedPair();
     pair.server.Reset();
-    const NoncontiguousBuffer much = InBlocks(BytesOf(3'000'000, 5), 30'000, 6);
+    const NoncontiguousBuffer much = InBlocks(testing::TestBytes(3'000'000, 5), 30'000, 6);
     const IoResult put = pair.client.WriteAll(much, Soon());
     EXPECT_FALSE(put.ok());
     EXPECT_LT(put.bytes, much.ByteSize());
@@ -167,7 +162,7 @@ TEST_P(TcpStreamBufferTest, ACancellationEndsTheRead) {
 
 // The same blocks go out over many connections, and come back in blocks that are passed on as they are.
 TEST_P(TcpStreamBufferTest, ManyConnectionsShareBlocks) {
-  const std::string bytes = BytesOf(100'000, 7);
+  const std::string bytes = testing::TestBytes(100'000, 7);
   NoncontiguousBuffer shared = InBlocks(bytes, 3'000, 8);
   std::vector<Fiber> fibers;
   for (int i = 0; i < Scaled(32); ++i) {

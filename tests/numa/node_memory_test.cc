@@ -80,6 +80,22 @@ TEST(NodeArray, MakesAndDestroysItsObjects) {
   EXPECT_EQ(token.use_count(), 1);
 }
 
+TEST(NodeArray, LeavesObjectsAloneThatAreNewWhenTheyAreZeroed) {
+  struct Counted {
+    Counted() { ++made(); }
+    static int& made() {
+      static int count = 0;
+      return count;
+    }
+    int value = 7;
+  };
+  const NodeArray<Counted> zeroed(1000, -1, kZeroIsNew);
+  EXPECT_EQ(Counted::made(), 0);
+  for (const Counted& object : zeroed.objects()) ASSERT_EQ(object.value, 0);
+  const NodeArray<Counted> constructed(1000, -1);
+  EXPECT_EQ(Counted::made(), 1000);
+}
+
 class Base {
  public:
   virtual ~Base() = default;

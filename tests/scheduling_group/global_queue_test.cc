@@ -4,10 +4,13 @@
 #include "weft/scheduling_group/queue/global_queue.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <span>
 #include <vector>
 
 #include "scheduling_group/policy_fixture.h"
@@ -40,6 +43,25 @@ TEST_F(GlobalQueueTest, WokenFibersComeBeforeOthersAndOthersFillUp) {
   // Of the woken a half and one more, so all; of the others at most what is left.
   EXPECT_EQ(Take(queue, 4), (std::vector{woken[0], woken[1], normal[0], normal[1]}));
   EXPECT_EQ(Take(queue, 16), (std::vector(normal.begin() + 2, normal.begin() + 6))) << "the fair share of six";
+}
+
+std::ptrdiff_t PagesInMemory(std::span<const std::byte> piece) {
+  constexpr std::uintptr_t kPage = 4096;
+  const auto begin = reinterpret_cast<std::uintptr_t>(piece.data()) / kPage * kPage;
+  const auto end = reinterpret_cast<std::uintptr_t>(piece.data() + piece.size());
+  std::vector<unsigned char> resident((end - begin + kPage - 1) / kPage);
+  EXPECT_EQ(::mincore(reinterpret_cast<void*>(begin), end - begin, resident.data()), 0);
+  return std::count_if(resident.begin(), resident.end(), [](unsigned char page) { return (page & 1) != 0; });
+}
+
+// Two megabytes a level were written when a runtime began: half of its CPU time, and of a small program's memory.
+TEST_F(GlobalQueueTest, TakesMemoryAsItIsUsed) {
+  GlobalQueue queue(131'072, kWorkers, -1);
+  for (const std::span<const std::byte> level : queue.slots()) EXPECT_LE(PagesInMemory(level), 1);
+  const auto fibers = NewFibers(16);
+  for (FiberEntity* fiber : fibers) queue.PushWoken(&fiber, 1);
+  EXPECT_EQ(Take(queue, 16).size(), 9u);
+  for (const std::span<const std::byte> level : queue.slots()) EXPECT_LE(PagesInMemory(level), 2);
 }
 
 TEST_F(GlobalQueueTest, NeitherLevelStarvesThoughBothAreNeverEmpty) {

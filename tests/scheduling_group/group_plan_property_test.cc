@@ -105,6 +105,8 @@ TEST(GroupPlanProperties, HoldOnUnequalL3Domains) {
   }
 }
 
+constexpr int kFewOfHwloc = kFewer > 1 ? 5 : 1;
+
 TEST(GroupPlanProperties, HoldOnMachinesMadeByHwloc) {
   Dice dice(4);
   int machines = 0;
@@ -112,11 +114,12 @@ TEST(GroupPlanProperties, HoldOnMachinesMadeByHwloc) {
                             "numa:3(indexes=8,0,4)", "numa:1 pack:2"}) {
     for (const char* inner : {"core:1 pu:1", "core:2 pu:2", "core:12 pu:1", "core:20 pu:2", "l3:2 core:4 pu:2",
                               "l3:3 core:8 pu:2", "l3:4 core:3 pu:2", "l3:2 core:8 pu:1", "l3:2 core:6 pu:4"}) {
+      // A prime number: each of `inner` and of `outer` has its turn.
+      if (machines++ % kFewOfHwloc != 0) continue;
       const std::string description = std::string(outer) + " " + inner;
       std::string error;
       const auto machine = Topology::FromString(description, &error);
       ASSERT_TRUE(machine.has_value()) << error;
-      ++machines;
       for (const PlanWishes& wishes : WishesFor(*machine, &dice)) {
         ASSERT_NO_FATAL_FAILURE(ExpectAllRules(description, *machine, wishes));
       }

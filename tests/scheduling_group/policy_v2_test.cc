@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "weft/base/report/build_mode.h"
 #include "weft/scheduling_group/worker/time_slice.h"
 
 #include "scheduling_group/policy_fixture.h"
@@ -338,7 +339,10 @@ class YieldingFibers {
 // once had, and those with few of the long ones went around fast.
 TEST_F(PolicyV2Test, FibersThatYieldHaveAboutAsManyTurnsAsOthersWhereverTheyAreAndHoweverFastTheirWorkers) {
   enum class Workers { kAlike, kFourPerProcessor, kOneToEightTimesSlower };
-  for (const std::chrono::nanoseconds run : {1'000'000ns, 100'000ns, 20'000ns}) {
+  // One thread and a clock that stands still: a sanitizer sees no more in the shorter runs, which have more turns.
+  const std::vector<std::chrono::nanoseconds> runs =
+      WEFT_ASAN || WEFT_TSAN ? std::vector{1'000'000ns} : std::vector{1'000'000ns, 100'000ns, 20'000ns};
+  for (const std::chrono::nanoseconds run : runs) {
     for (const Workers kind : {Workers::kAlike, Workers::kFourPerProcessor, Workers::kOneToEightTimesSlower}) {
       SCOPED_TRACE(std::to_string(run.count()) + " ns, kind of workers " + std::to_string(static_cast<int>(kind)));
       std::vector<YieldingFibers::Processor> processors(8);

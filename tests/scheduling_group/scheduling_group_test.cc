@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "weft/base/deadline.h"
+#include "weft/base/report/build_mode.h"
 #include "weft/base/report/log.h"
 #include "weft/base/thread/spin_lock.h"
 #include "weft/numa/machine/cpu_list.h"
@@ -51,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(Workers, SchedulingGroupTest, ::testing::Values(1u, 2u,
 
 TEST_P(SchedulingGroupTest, RunsEachFiberOnceFromAThreadAndFromFibers) {
   WorkerGroup group(workers());
-  constexpr int kFibers = 2000;
+  constexpr int kFibers = WEFT_ASAN || WEFT_TSAN ? 200 : 2000;
   std::vector<std::atomic<int>> runs(kFibers * 11);
   Countdown done(kFibers * 11);
   for (int i = 0; i < kFibers; ++i) {
@@ -161,7 +162,7 @@ TEST_P(SchedulingGroupTest, ABatchLargerThanTheQueueRunsWhole) {
 TEST_P(SchedulingGroupTest, AllWorkersSpawningIntoAFullQueueGoOn) {
   WorkerGroup group(workers(), 16);
   constexpr int kSpawners = 16;
-  constexpr int kEach = 2000;
+  constexpr int kEach = WEFT_ASAN || WEFT_TSAN ? 200 : 2000;
   Countdown done(kSpawners * kEach);
   for (int s = 0; s < kSpawners; ++s) {
     ASSERT_TRUE(group.Start([&] {

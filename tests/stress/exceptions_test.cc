@@ -26,7 +26,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr int kFibers = 64;
-constexpr int kRounds = WEFT_ASAN || WEFT_TSAN ? 50 : 300;
+constexpr int kRounds = WEFT_ASAN || WEFT_TSAN ? 15 : 300;
 
 // Suspends in every way.
 void Wander(int i) {

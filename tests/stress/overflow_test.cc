@@ -26,7 +26,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kFibers = WEFT_ASAN || WEFT_TSAN ? 20'000 : 100'000;
+// The queue has 16 places.
+constexpr int kFibers = WEFT_ASAN || WEFT_TSAN ? 5'000 : 100'000;
 
 class Overflow : public ::testing::TestWithParam<Shape> {
  protected:

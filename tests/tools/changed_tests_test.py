@@ -8,8 +8,11 @@ import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 TOOL = pathlib.Path(__file__).resolve().parents[2] / "tools/changed_tests.py"
+sys.path.insert(0, str(TOOL.parent))
+import changed_tests  # noqa: E402  pylint: disable=wrong-import-position
 
 
 class ChangedTestsTest(unittest.TestCase):
@@ -38,6 +41,8 @@ set_tests_properties(a PROPERTIES LABELS x ENVIRONMENT "{properties.replace(' ',
 add_test(b "{programs}/b")
 add_test(folder "{programs}/a" "--build={self.build}")
 add_test(foreign /bin/true)
+add_test(says_it "{programs}/a" "--build={self.build}")
+set_tests_properties(says_it PROPERTIES ENVIRONMENT "WEFT_TEST_READS=tools:*.cmake")
 """)
 
     def runs(self, *options):
@@ -49,7 +54,7 @@ add_test(foreign /bin/true)
 
     def test_what_has_passed_runs_when_something_of_it_changes(self):
         always = {"folder", "foreign"}
-        self.assertEqual(self.runs(), ({"a", "b"} | always, 0))
+        self.assertEqual(self.runs(), ({"a", "b", "says_it"} | always, 0))
         self.assertEqual(self.runs(), (always, 0))
         self.program("b", "exit 0 # changed")
         self.assertEqual(self.runs(), ({"b"} | always, 0))
@@ -58,17 +63,35 @@ add_test(foreign /bin/true)
         self.write_tests("A 2")
         self.assertEqual(self.runs(), ({"a"} | always, 0))
 
+    def test_what_a_test_says_that_it_reads_counts(self):
+        keys = changed_tests.Keys(str(self.build))
+        test = {"name": "x", "command": ["/bin/sh", f"--root={self.build}"], "properties": []}
+        self.assertIsNone(keys.key(test))
+        test["properties"] = [{"name": "ENVIRONMENT", "value": ["A=1", "WEFT_TEST_READS=folder:*.h"]}]
+        read = self.build / "read.h"
+
+        def key(text):
+            read.write_text(text)
+            keys.hashes.clear()
+            with mock.patch.object(changed_tests, "files_below", return_value=[str(read)]) as files_below:
+                made = keys.key(test)
+            files_below.assert_called_once_with(["folder", "*.h"])
+            return made
+
+        self.assertEqual(key("1"), key("1"))
+        self.assertNotEqual(key("1"), key("2"))
+
     def test_what_has_failed_runs_again(self):
         self.program("b", "exit 1")
         for _ in range(2):
-            ran, status = self.runs("-E", "f")
+            ran, status = self.runs("-E", "f|says")
             self.assertIn("b", ran)
             self.assertNotEqual(status, 0)
 
     def test_filters_choose(self):
         self.assertEqual(self.runs("--label-regex", "x"), ({"a"}, 0))
         self.assertEqual(self.runs("--label-regex", "x"), (set(), 0))
-        self.assertEqual(self.runs("--label-exclude", "x", "-E", "fo"), ({"b"}, 0))
+        self.assertEqual(self.runs("--label-exclude", "x", "-E", "fo|says"), ({"b"}, 0))
 
 
 if __name__ == "__main__":

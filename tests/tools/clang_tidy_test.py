@@ -60,7 +60,8 @@ class ClangTidyTest(unittest.TestCase):
 
     def test_what_it_sees_has_changed(self):
         self.looks_at('a.cc', 'b.cc')
-        changes = [('a.h', '#define A 2\n'), ('a.h', '#define A 2\n#define B\n'), ('a.h', '#define A 2\n#define B // x\n'),
+        changes = [('a.h', '#define A 2\n'), ('a.h', '#define A 2\n#define B\n'), ('a.h', '#define A 2\n#define B 1 // x\n'),
+                   ('a.h', '#define A 2\n#define B 1 // x\n// NOLINTNEXTLINE\n'),
                    ('a.cc', '#include "a.h"\nint a() { return A; }  // NOLINT\n')]
         for name, text in changes:
             (self.root / name).write_text(text)
@@ -68,6 +69,33 @@ class ClangTidyTest(unittest.TestCase):
         for name, text in [('.clang-tidy', 'Checks: none\n'), ('version', '15')]:
             (self.root / name).write_text(text)
             self.assertEqual(self.looks_at('a.cc', 'b.cc'), (['a.cc', 'b.cc'], 0), name)
+
+    def test_what_it_does_not_see_has_changed(self):
+        self.looks_at('a.cc', 'b.cc')
+        for text in ('// Of a.\n#define A 1\n', '// Of a, another one.\n\n  // And a line.\n#define A 1\n'):
+            (self.root / 'a.h').write_text(text)
+            self.assertEqual(self.looks_at('a.cc', 'b.cc'), ([], 0), text)
+
+    def test_nothing_is_preprocessed_while_no_file_has_changed(self):
+        compiler = self.root / 'compiler'
+        compiler.write_text(f'#!/bin/sh\necho >>{self.root}/preprocessed\nexec {COMPILER} "$@"\n')
+        compiler.chmod(0o755)
+        units = self.root / 'build/compile_commands.json'
+        units.write_text(units.read_text().replace(f'"{COMPILER} ', f'"{compiler} '))
+
+        def preprocessed():
+            runs = self.root / 'preprocessed'
+            runs.unlink(missing_ok=True)
+            self.looks_at('a.cc', 'b.cc')
+            return len(runs.read_text().splitlines()) if runs.exists() else 0
+
+        self.assertEqual(preprocessed(), 2)
+        self.assertEqual(preprocessed(), 0)
+        (self.root / 'a.h').write_text('// Of a.\n#define A 1\n')
+        self.assertEqual(preprocessed(), 1)
+        self.assertEqual(preprocessed(), 0)
+        (self.root / 'a.h').unlink()
+        self.assertEqual(preprocessed(), 1)
 
     def test_findings_are_found_again(self):
         (self.root / 'b.cc').write_text('int BAD;\n')

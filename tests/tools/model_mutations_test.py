@@ -10,6 +10,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import model_mutations  # noqa: E402  pylint: disable=wrong-import-position
+
 BUILD = pathlib.Path()
 FILE = "base/thread/spin_lock.h"
 
@@ -50,6 +53,28 @@ class ModelMutationsTest(unittest.TestCase):
         (self.patches / patch.name).write_text("A remark.\n" + patch.read_text())
         self.assertEqual(self.run_tool("--skip-unchanged", "0"), 0, self.said)
         self.assertIn("1 of 1 to run", self.said)
+
+    def test_a_header_counts_by_what_it_makes_of_the_objects(self):
+        header, sound, object_file, library = (self.folder / name for name in ("h.h", "a.h", "a.o", "libweft_model.a"))
+        for file in (header, sound, object_file, library):
+            file.write_text("1")
+        self.patch("one", "1", "2", "a.h")
+        model = model_mutations.Model("m", "m", self.patches, 60)
+        model.objects["a.o"] = model_mutations.Compilation(["g++", "-c", "a.cc"], "a.cc", {str(header), str(sound)})
+        model.link = "g++ a.o libweft_model.a"
+        mutation = model_mutations.Mutation(self.folder, [], model, self.patches / "one.patch")
+        mutation.sound = sound
+
+        def key_with(file):
+            file.write_text(file.read_text() + " // x")
+            model_mutations.FILES.clear()
+            return mutation.key()
+
+        key = mutation.key()
+        self.assertEqual(key_with(header), key)
+        for file in (sound, object_file, library, self.patches / "one.patch"):
+            key, former = key_with(file), key
+            self.assertNotEqual(key, former, file)
 
     def test_what_breaks_nothing_is_not_found(self):
         self.patch("harmless", "#ifndef WEFT_BASE_THREAD_SPIN_LOCK_H_", "#ifndef WEFT_BASE_THREAD_SPIN_LOCK_H_")
