@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The idle loop: what a worker without a fiber does. A template, so that tests/model/idle_loop_model.cc can run it;
-// worker.cc has the Worker, whose Spin() and Sleep() are the long parts.
+// worker_idle.cc has the Worker, whose Spin() and Sleep() are the long parts.
 //
 //      find  --nothing-->  announce that it sleeps, full fence --> last search --nothing-->  sleep
 //        ^                                                             |                      |
