@@ -55,10 +55,12 @@ bool Worker::Run() {
   life.Begin(&current);
   const base::TestTimeRun runs;
   while (FiberEntity* fiber = NextFiber()) {
+    GiveUpTimers();
     CheckOverflowHandlerAtTimes();
     RecordEntry(fiber);
     SwitchTo(nullptr, SwitchReason::kNothing, fiber);
   }
+  GiveUpTimers();
   Recorder::Retire(this);
   const bool in_time = life.BeginEnd();
   stacks_.Clear();
@@ -143,6 +145,13 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
       Retire(fiber);
       break;
   }
+}
+
+WEFT_NOINLINE void Worker::ParkKeeping(FiberEntity* self) {
+  FiberEntity* const next = NextFiberFor(self, EventKind::kParked);
+  if (next != nullptr) GiveUpTimers();
+  StampPark(self);
+  SwitchTo(self, SwitchReason::kParked, next);
 }
 
 WEFT_NOINLINE void Worker::YieldCurrent() noexcept {

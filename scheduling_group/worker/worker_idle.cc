@@ -3,13 +3,17 @@
 
 // What a worker does without a fiber: it searches, spins, steals and sleeps, as idle_loop.h says, whose Worker it is.
 
+#include <sys/prctl.h>
+
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "weft/base/time/test_time.h"
 #include "weft/context/stack/overflow_handler.h"
 #include "weft/scheduling_group/group/runtime_end.h"
 #include "weft/scheduling_group/idle/idle_loop.h"
+#include "weft/scheduling_group/idle/kept_timers.h"
 #include "weft/scheduling_group/worker/worker.h"
 
 namespace weft::scheduling_group {
@@ -19,6 +23,21 @@ using Clock = std::chrono::steady_clock;
 
 // How often idle workers retry fibers that found no stack, if no fiber ends meanwhile.
 constexpr std::chrono::milliseconds kRetryStackEvery{10};
+
+// Timers that are due later go to the timer thread. The worker would sleep until then even if the wait has ended
+// meanwhile, and until then nobody would see that it waits for nothing else (observe/waits/asleep_check.h).
+constexpr std::chrono::milliseconds kKeepFor{100};
+
+// By default the kernel may delay a time-out by 50 us to merge wake-ups. While this lives, it does not. Not for good:
+// threads and processes that the thread starts would inherit it. Two system calls, 0.54 us together. Afterwards the slack
+// is the thread's default, that of the thread which made it: one that the program has set for it since is lost.
+class ExactTimeOuts {
+ public:
+  ExactTimeOuts() noexcept { prctl(PR_SET_TIMERSLACK, 1UL); }
+  ~ExactTimeOuts() { prctl(PR_SET_TIMERSLACK, 0UL); }  // The default.
+  ExactTimeOuts(const ExactTimeOuts&) = delete;
+  ExactTimeOuts& operator=(const ExactTimeOuts&) = delete;
+};
 
 // Returns the time at its end.
 Clock::time_point PauseBetweenSearches(std::chrono::nanoseconds at_least) noexcept {
@@ -58,6 +77,10 @@ class Worker::IdleSide {
   Errand<Group> Sleep();
   Group* TakeErrand() { return TakeErrandFrom(worker_slot_.sent_to); }
   void Park() { worker_slot_.parker.Park(); }
+  void GiveUpTimers() { worker_.GiveUpTimers(); }
+  void FireTimers();
+  void ParkUntilTimer();
+  Errand<Group> CountedGetUp();
   SpinPolicy& spin_policy() { return worker_.spin_policy_; }
   void SearchAgainAfter(std::chrono::nanoseconds nap);
   void NapInSearch();
@@ -69,9 +92,13 @@ class Worker::IdleSide {
   Fiber* SpinForFiber();
   Fiber* PopFromBusyWorkers();
   Fiber* StealFromNeighbour(std::size_t neighbour);
+  bool KeepsTimersAsleep() const {
+    return worker_.kept_timers != nullptr && worker_.kept_timers->due() < Clock::now() + kKeepFor &&
+           group().idle().sleepers().Count() == group().size();  // KT3
+  }
   Errand<Group> SleepInPoll(Reactor* poller);
+  void WaitInPoll(Reactor* poller);
   void SleepUntilRetry();
-  Errand<Group> CountedGetUp();
 
   scheduling_group::Worker& worker_;
   SchedulingGroup::WorkerSlot& worker_slot_;
@@ -112,6 +139,7 @@ FiberEntity* Worker::IdleSide::SpinForFiber() {
     const bool hand_offs = worker_.spin_memory_.active;
     if (!spin_policy().GoesOn(hand_offs, [this] { return HasWork(); })) break;
     const auto now = PauseBetweenSearches(SpinPolicy::PauseTime(hand_offs));
+    if (worker_.kept_timers != nullptr && now >= worker_.kept_timers->due()) FireTimers();
     if (spin_policy().IsOver(now, hand_offs, [this] { return group().idle().spinners() == 1; })) break;
   }
   return nullptr;
@@ -169,6 +197,7 @@ FiberEntity* Worker::IdleSide::StealFromNeighbour(std::size_t neighbour) {
 
 void Worker::IdleSide::SearchAgainAfter(std::chrono::nanoseconds nap) {
   if (nap.count() != 0) {
+    worker_.GiveUpTimers();
     worker_slot_.parker.Nap(Clock::now() + nap);
   } else {
     base::CpuRelax();
@@ -176,6 +205,7 @@ void Worker::IdleSide::SearchAgainAfter(std::chrono::nanoseconds nap) {
 }
 
 void Worker::IdleSide::NapInSearch() {
+  worker_.GiveUpTimers();
   if (Reactor* poller = group().reactor()) poller->TryPoll();  // It may be the one that would wait in the poll.
   base::Parker& parker = worker_slot_.parker;
   // A claim ends it, and its token is for the Sleep() that follows. (Nobody waits elsewhere: it returns false.)
@@ -186,15 +216,29 @@ Errand<SchedulingGroup> Worker::IdleSide::Sleep() {
   group().CallIdleHook();
   const Watchdog::WatchedWorker::Asleep asleep(&worker_.slice_);
   if (group().HasFibersWithoutStack()) {
+    worker_.GiveUpTimers();
     SleepUntilRetry();
-  } else if (Reactor* poller = group().reactor(); poller != nullptr && poller->TryEnter()) {
-    return SleepInPoll(poller);
-  } else {
+    return CountedGetUp();
+  }
+  if (!KeepsTimersAsleep()) worker_.GiveUpTimers();
+  if (Reactor* poller = group().reactor(); poller != nullptr && poller->TryEnter()) return SleepInPoll(poller);
+  if (worker_.kept_timers != nullptr) return SleepUntilTimer(*this);
+  {
     const base::TestTimeRest rests;
     Recorder::Note(EventKind::kSlept, 0, 0);
     worker_slot_.parker.Park();
   }
   return CountedGetUp();
+}
+
+void Worker::IdleSide::ParkUntilTimer() {
+  Recorder::Note(EventKind::kSlept, 0, 0);
+  const ExactTimeOuts exact;
+  (void)worker_slot_.parker.ParkUntil(worker_.kept_timers->due());
+}
+
+void Worker::IdleSide::FireTimers() {
+  if (KeptTimers* const timers = std::exchange(worker_.kept_timers, nullptr)) timers->FireAndGiveUp();
 }
 
 Errand<SchedulingGroup> Worker::IdleSide::SleepInPoll(Reactor* poller) {
@@ -204,7 +248,7 @@ Errand<SchedulingGroup> Worker::IdleSide::SleepInPoll(Reactor* poller) {
   if (worker_slot_.parker.BeginWaitElsewhere()) {
     {
       const base::TestTimeRest rests;
-      poller->Wait();
+      WaitInPoll(poller);
     }
     (void)worker_slot_.parker.EndWaitElsewhere();
   }
@@ -213,8 +257,18 @@ Errand<SchedulingGroup> Worker::IdleSide::SleepInPoll(Reactor* poller) {
   // The worker counts as a spinner during the dispatch, so that its pushes wake no worker. It takes the first fiber,
   // and wakes another worker if more are left.
   if (!errand.counted_as_spinner) errand.counted_as_spinner = idle.TryStartSpinning();
+  FireTimers();
   poller->LeaveAfterDispatch();
   return errand;
+}
+
+void Worker::IdleSide::WaitInPoll(Reactor* poller) {
+  if (worker_.kept_timers != nullptr) {
+    const ExactTimeOuts exact;
+    if (poller->WaitUntil(worker_.kept_timers->due())) return;
+  }
+  worker_.GiveUpTimers();
+  poller->Wait();
 }
 
 void Worker::IdleSide::SleepUntilRetry() {
