@@ -16,7 +16,7 @@
 //   ConnectedSockets() -> pair                   if it has sockets: ends with Send(data, size), Finish(), and
 //                                                Receive(data, size), false at the end of what the other one sends
 //   Scope, StartTask(f), StartAsync(f)           as FiberScope, FiberTask and Async; if it has a Scope
-//   GroupCount(), SpawnIn(group, f)              if its workers are divided into groups
+//   GroupCount(), SpawnIn(group, f)              if its workers are divided into groups; SpawnBoundTo(group, f), too
 //   TimerId, SetTimer(at, f), CancelTimer(id)    when kHasTimers
 //   DescribeGuards()                             a remark on its stacks
 #ifndef WEFT_BENCH_WORKLOAD_ALL_WORKLOADS_H_
@@ -101,6 +101,9 @@ RuntimeUnderTest Describe() {
   }
   if constexpr (Runtime::kLightWeight) {
     table.push_back({"sleepers", "sleepers", RunSleepers<Runtime>, 5, 60});
+    if constexpr (requires { &Runtime::GroupCount; }) {
+      table.push_back({"sparse_sleepers", "sparse_sleepers", RunSparseSleepers<Runtime>, 5, 60});
+    }
     table.push_back({"memory", "memory", RunMemory<Runtime>, 1, 60});
     table.push_back({"memory_1m", "memory", RunMemoryMillion<Runtime>, 1, 180});
     table.push_back({"idle", "idle", RunIdle<Runtime>, 1, 60});

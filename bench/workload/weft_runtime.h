@@ -124,6 +124,13 @@ struct WeftRuntime {
     Require(StartFiberDetached(there, starter), "a fiber can be started in a group");
   }
 
+  // It stays there.
+  template <class F>
+  static void SpawnBoundTo(int group, F f) {
+    const FiberAttributes there{.scheduling_group = static_cast<std::size_t>(group), .scheduling_group_local = true};
+    Require(StartFiberDetached(there, f), "a fiber can be started in a group");
+  }
+
   template <class F>
   static void RunInside(F&& f) {
     FiberLatch done(1);

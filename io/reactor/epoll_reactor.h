@@ -14,7 +14,7 @@
 // Invariants
 //   RE1  No worker is blocked in the engine while its group has fibers that it could run. A worker waits there only
 //        after it has announced its sleep and found nothing (IW1), and a thread that claims it interrupts it.
-//   RE2  An idle process makes no wake-ups: the wait has no time-out, since timer/ handles deadlines.
+//   RE2  An idle process makes no wake-ups: the wait has no time-out, unless the worker keeps timers (kept_timers.h).
 //   RE3  Input and output do not starve behind ready fibers: a worker that is never idle polls every 20 us
 //        (SchedulingGroup::kPollEvery). Nor the reverse: a fiber that is woken queues behind the ready ones.
 //   RE4  A forked child never touches its parent's engine, since it shares epoll's registrations with the parent. So it
@@ -69,6 +69,8 @@ class EpollEngine {
   // Returns the number of events, which may be 0; they stay until the next Wait(). block: waits until there is one, or
   // Interrupt() has been called since the last Wait() that blocked; may return spuriously.
   std::size_t Wait(bool block);
+  // As the latter, but until that time at most. False: the kernel cannot do so (before Linux 5.11), or may not.
+  [[nodiscard]] bool WaitUntil(std::chrono::steady_clock::time_point until, std::size_t* found);
   // As long as a Wait() that blocks, but finds nothing: the events are left for the next Wait(). Any thread.
   void AwaitEvents() noexcept;
   // Whether there are any. Any thread.
@@ -82,6 +84,8 @@ class EpollEngine {
   static constexpr std::size_t kBatch = 256;
 
   EpollEngine(int epoll, int interrupter) : epoll_(epoll), interrupter_(interrupter) {}
+
+  static std::size_t Found(int result);
 
   const int epoll_;
   const int interrupter_;
@@ -110,6 +114,7 @@ class EpollReactor final : public scheduling_group::Reactor, private scheduling_
   void PollIfDue(std::chrono::steady_clock::time_point now) override;
   [[nodiscard]] bool TryEnter() override;
   void Wait() override;
+  [[nodiscard]] bool WaitUntil(std::chrono::steady_clock::time_point until) override;
   void LeaveAfterDispatch() override;
   int descriptor() const noexcept override { return engine_->descriptor(); }
   bool HasEvents() override;

@@ -15,6 +15,15 @@ void ParkPrepared(FiberEntity* self) noexcept {
   static_cast<Worker*>(CurrentWorker())->Park(self);
 }
 
+void ParkKeeping(FiberEntity* self) noexcept {
+  auto* const worker = static_cast<Worker*>(CurrentWorker());
+  if (self->state().ResumedInPlace()) {
+    worker->GiveUpTimers();
+  } else {
+    worker->ParkKeeping(self);
+  }
+}
+
 void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument, WaitReason reason) noexcept {
   self->set_wait_reason(reason);
   static_cast<Worker*>(CurrentWorker())->ParkAndPublish(self, publish, argument);
@@ -56,7 +65,7 @@ void UnparkPublished(FiberEntity* fiber) noexcept {
   ReadyWoken(fiber);
 }
 
-void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {
+void UnparkRemote(FiberEntity* const* fibers, std::size_t count, bool as_from_outside) noexcept {
   constexpr std::size_t kChunk = 64;
   const ReadSection section;  // As in ReadyFromOutside().
   FiberEntity* ready[kChunk];
@@ -70,13 +79,13 @@ void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept {
     if (fiber->state().OnWoken() != WakeResult::kEnqueue) continue;
     fiber->set_partner(kNoPartner);
     if (n == kChunk || (n != 0 && fiber->group() != group)) {
-      group->ReadyBatch(ready, n, ReadyReason::kWoken);
+      group->ReadyBatch(ready, n, ReadyReason::kWoken, as_from_outside);
       n = 0;
     }
     group = fiber->group();
     ready[n++] = fiber;
   }
-  if (n != 0) group->ReadyBatch(ready, n, ReadyReason::kWoken);
+  if (n != 0) group->ReadyBatch(ready, n, ReadyReason::kWoken, as_from_outside);
 }
 
 void YieldCurrentFiber() noexcept {

@@ -47,6 +47,9 @@ inline void SetWaitReason(FiberEntity* fiber, WaitReason reason) noexcept { fibe
 // The fiber itself, after PrepareToPark(). Switches, unless it has been woken already.
 void ParkPrepared(FiberEntity* self) noexcept;
 
+// The same, after a timer was set that the worker may keep (TimerWorker::ArmBeforePark()).
+void ParkKeeping(FiberEntity* self) noexcept;
+
 // The fiber itself, without PrepareToPark(). Switches, then calls `publish` on another stack. `publish` makes the fiber
 // known by a release, touches nothing of it afterwards and returns true; or it returns false, and the fiber becomes
 // ready again. `publish` neither blocks nor switches. The next fiber is the current one by then, and is taken for the
@@ -61,7 +64,8 @@ void Unpark(FiberEntity* fiber) noexcept;
 void UnparkPublished(FiberEntity* fiber) noexcept;
 
 // Unpark() for several fibers: pushes those of a group one after the other, then notifies once (wake_and_steal.h).
-void UnparkRemote(FiberEntity* const* fibers, std::size_t count) noexcept;
+// as_from_outside: where those are that a timer, a poller or a thread wakes (global_queue.h), also by a worker.
+void UnparkRemote(FiberEntity* const* fibers, std::size_t count, bool as_from_outside = false) noexcept;
 
 // A fiber. Ready fibers run first; returns at once if there are none.
 void YieldCurrentFiber() noexcept;

@@ -56,11 +56,12 @@ void SchedulingGroup::Ready(FiberEntity* fiber, ReadyReason reason) {
   ReadyBy(caller, WorkerOf(caller, this), fiber, reason);
 }
 
-void SchedulingGroup::ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason) {
+void SchedulingGroup::ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason,
+                                 bool as_from_outside) {
   WorkerBase* caller = CurrentWorker();
   for (std::size_t i = 0; attention_.any() && i < count; ++i) RecordPush(caller, fibers[i], reason);
   PushCountdownOf(caller).CountEach(count, [=, this](std::size_t i) { StampFiber(caller, fibers[i], reason); });
-  policy().PushBatch(fibers, count, reason, WorkerOf(caller, this));
+  policy().PushBatch(fibers, count, reason, as_from_outside ? SchedulingPolicy::kNoWorker : WorkerOf(caller, this));
   Notify();
 }
 

@@ -124,7 +124,8 @@ class SchedulingGroup : public numa::NodeAllocated {
   [[nodiscard]] bool StartBatch(FiberEntity* const* fibers, std::size_t count);
   // The caller owns the fibers, which are kReady (FS3). They never fail (run_queue.h), block or switch.
   void Ready(FiberEntity* fiber, ReadyReason reason);
-  void ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason);
+  // as_from_outside: as if no worker of the group did it.
+  void ReadyBatch(FiberEntity* const* fibers, std::size_t count, ReadyReason reason, bool as_from_outside = false);
 
   // From now on Start() refuses threads other than workers; after Stop() all.
   void RefuseNewFibers() { start_gate_.Refuse(); }

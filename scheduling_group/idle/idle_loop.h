@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The idle loop: what a worker without a fiber does. A template, so that tests/model/idle_loop_model.cc can run it;
-// worker.cc has the Worker, whose Spin() and Sleep() are the long parts.
+// worker_idle.cc has the Worker, whose Spin() and Sleep() are the long parts.
 //
 //      find  --nothing-->  announce that it sleeps, full fence --> last search --nothing-->  sleep
 //        ^                                                             |                      |
@@ -54,7 +54,9 @@
 //   kSeenBySteal              how many it sees at least, if there are so many
 //   NapInSearch()             in a long last search: polls, and sleeps for a moment or until it is claimed
 //   NothingFound()            before it announces that it sleeps
-//   Sleep()                   sleeps until it is unparked; then calls GetUp()
+//   Sleep()                   sleeps until it is unparked, and calls GetUp(); or SleepUntilTimer()
+//   GiveUpTimers()            kept_timers.h; so are FireTimers() and ParkUntilTimer(), until it is due or unparked
+//   CountedGetUp()            GetUp(), and statistics
 //   TakeErrand(), Park()      takes what was sent with a claim, or nullptr; waits for the parker's token
 //   spin_policy()             a SpinPolicy; the loop asks it for naps, Spin() for the rest
 //   SearchAgainAfter(nap)     a search has failed, though there is work; nap: 0, or for how long the worker sleeps now
@@ -163,9 +165,21 @@ Errand<typename Worker::Group> GetUp(Worker& worker) {
   if (worker.group().idle().CancelSleep(worker.index())) return {};
   // It was claimed. The token, which follows the errand, has come or will come.
   typename Worker::Group* sent_to = worker.TakeErrand();
+  if (sent_to == nullptr) worker.GiveUpTimers();  // KT1: who claimed us may have lost its CPU.
   for (; sent_to == nullptr; sent_to = worker.TakeErrand()) worker.Park();
   if (sent_to == &worker.group()) return {.counted_as_spinner = true};
   return {.steal_from = sent_to};
+}
+
+// Sleep() of a worker that keeps timers.
+template <class Worker>
+Errand<typename Worker::Group> SleepUntilTimer(Worker& worker) {
+  worker.ParkUntilTimer();
+  Errand<typename Worker::Group> errand = worker.CountedGetUp();
+  // It counts as a spinner while it pushes what is due, so that this wakes nobody: it takes the first fiber itself.
+  if (!errand.counted_as_spinner) errand.counted_as_spinner = worker.group().idle().TryStartSpinning();
+  worker.FireTimers();
+  return errand;
 }
 
 // The worker has a fiber, or ends.

@@ -136,6 +136,15 @@ void WaitRecorder::RecordStolen(std::chrono::nanoseconds wait, std::uint64_t fib
   if (ns > max_.load(std::memory_order_relaxed)) max_.store(ns, std::memory_order_relaxed);
 }
 
+void WaitRecorder::RecordByMany(std::chrono::nanoseconds wait, std::uint64_t fibers) noexcept {
+  const auto ns = static_cast<std::uint64_t>(wait.count());
+  samples_.fetch_add(1, std::memory_order_relaxed);
+  buckets_[WaitHistogram::BucketOf(ns)].fetch_add(fibers, std::memory_order_relaxed);
+  std::uint64_t max = max_.load(std::memory_order_relaxed);
+  while (ns > max && !max_.compare_exchange_weak(max, ns, std::memory_order_relaxed)) {
+  }
+}
+
 void WaitRecorder::AddTo(WaitHistogram* histogram) const {
   for (std::size_t b = 0; b < WaitHistogram::kBuckets; ++b) {
     const std::uint64_t fibers = buckets_[b].load(std::memory_order_relaxed);

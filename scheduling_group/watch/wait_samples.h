@@ -209,6 +209,8 @@ class alignas(base::kCacheLineSize) WaitRecorder {
   void Record(std::chrono::nanoseconds wait, std::uint64_t fibers, bool long_wait) noexcept;
   // As above, of a stolen fiber: it waited in another group, and says nothing of this one's load.
   void RecordStolen(std::chrono::nanoseconds wait, std::uint64_t fibers) noexcept;
+  // As the latter, of a recorder that several threads write by this.
+  void RecordByMany(std::chrono::nanoseconds wait, std::uint64_t fibers) noexcept;
 
   void AddTo(WaitHistogram* histogram) const;
   // Fibers of this group, and how many of them waited long.

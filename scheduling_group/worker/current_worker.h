@@ -24,6 +24,7 @@
 namespace weft::scheduling_group {
 
 class FiberEntity;
+class KeptTimers;
 class MainContext;
 class RecorderRing;
 class SchedulingGroup;
@@ -59,6 +60,8 @@ struct WorkerBase : context::ThreadState {
   bool must_not_switch = false;
   RecorderRing* events = nullptr;       // where it writes them (events/recorder.h); nullptr: nowhere yet
   MainContext* main_context = nullptr;  // of a loop group: its user's function runs in its loop (thread_parker.h)
+
+  KeptTimers* kept_timers = nullptr;  // KT1 in idle/kept_timers.h; nullptr: it keeps none
 
   // Functions of worker.cc, for files that may not include it. By a fiber on this worker. They switch.
   void (*yield_current)(WorkerBase*) = nullptr;                         // the caller is queued, others run

@@ -3,7 +3,6 @@
 
 #include "weft/scheduling_group/worker/worker.h"
 
-#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <utility>
@@ -18,23 +17,6 @@
 #include "weft/scheduling_group/policy/policy_loop.h"
 
 namespace weft::scheduling_group {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// How often idle workers retry fibers that found no stack, if no fiber ends meanwhile.
-constexpr std::chrono::milliseconds kRetryStackEvery{10};
-
-// Returns the time at its end.
-Clock::time_point PauseBetweenSearches(std::chrono::nanoseconds at_least) noexcept {
-  const auto until = at_least.count() != 0 ? Clock::now() + at_least : Clock::time_point::min();
-  for (;;) {
-    for (int i = SpinPolicy::kPausesPerSearch; i > 0; --i) base::CpuRelax();
-    if (const auto now = Clock::now(); now >= until) return now;
-  }
-}
-
-}  // namespace
 
 Worker::Worker(SchedulingGroup* owner, unsigned index_in_group)
     : counters_(&owner->worker_slot(index_in_group).counters),
@@ -73,227 +55,18 @@ bool Worker::Run() {
   life.Begin(&current);
   const base::TestTimeRun runs;
   while (FiberEntity* fiber = NextFiber()) {
+    GiveUpTimers();
     CheckOverflowHandlerAtTimes();
     RecordEntry(fiber);
     SwitchTo(nullptr, SwitchReason::kNothing, fiber);
   }
+  GiveUpTimers();
   Recorder::Retire(this);
   const bool in_time = life.BeginEnd();
   stacks_.Clear();
   SetCurrentWorker(nullptr);
   context::DestroyContext(&loop_);
   return in_time;
-}
-
-// What a worker does without a fiber: it searches, spins, steals and sleeps, as idle_loop.h says, whose Worker it is.
-class Worker::IdleSide {
- public:
-  using Fiber = FiberEntity;
-  using Group = SchedulingGroup;
-
-  explicit IdleSide(scheduling_group::Worker* worker)
-      : worker_(*worker), worker_slot_(worker->group->worker_slot(worker->index)) {}
-
-  Group& group() const { return *worker_.group; }
-  unsigned index() const { return worker_.index; }
-  bool Stopping() const { return group().stopping(); }
-  Fiber* Find() { return worker_.FindFiber(); }
-  Fiber* Spin();
-  bool HasWork() const { return group().policy().HasWork(); }
-  void Notify() { group().Notify(); }
-  Fiber* StealNowAndThen();
-  Fiber* StealFrom(Group& victim);
-  static constexpr std::size_t kSeenBySteal = GlobalQueue::kMostTries;
-  // Half a steal more, because the size is an estimate that may be too small by the number of pushes under way.
-  std::size_t FibersToSee(const Group& victim) const { return victim.policy().Size() + kSeenBySteal / 2; }
-  void NothingFound() {
-    TellDrainWaiter();
-    WorkerCounters::Add(counters().sleeps);
-  }
-  Errand<Group> Sleep();
-  Group* TakeErrand() { return TakeErrandFrom(worker_slot_.sent_to); }
-  void Park() { worker_slot_.parker.Park(); }
-  SpinPolicy& spin_policy() { return worker_.spin_policy_; }
-  void SearchAgainAfter(std::chrono::nanoseconds nap);
-  void NapInSearch();
-
- private:
-  WorkerCounters& counters() { return worker_.counters(); }
-  // The clock of steal_every_n (SG5).
-  std::uint64_t idle_searches() { return counters().idle_searches.load(std::memory_order_relaxed); }
-  Fiber* SpinForFiber();
-  Fiber* PopFromBusyWorkers();
-  Fiber* StealFromNeighbour(std::size_t neighbour);
-  Errand<Group> SleepInPoll(Reactor* poller);
-  void SleepUntilRetry();
-  Errand<Group> CountedGetUp();
-
-  scheduling_group::Worker& worker_;
-  SchedulingGroup::WorkerSlot& worker_slot_;
-};
-
-FiberEntity* Worker::NextFiber() {
-  IdleSide side(this);
-  if (stealing_ && !group->stopping()) {  // W4: it may be one that cannot be left behind any more (WL1).
-    // The last fiber was stolen, and its group likely has more. Spinning first would cost a fifth of the time where
-    // fibers run for 25 us (bench/fiber/work_conservation_benchmark.cc).
-    FiberEntity* fiber = FindFiber();
-    if (fiber == nullptr && !group->policy().HasWork()) fiber = side.StealNowAndThen();
-    if (fiber != nullptr) return fiber;
-  }
-  return NextFiberWhenIdle(side);
-}
-
-FiberEntity* Worker::IdleSide::Spin() {
-  WorkerCounters::Add(counters().spins);
-  // A worker woken for a fiber finds it at once, before the first reading of the clock.
-  if (FiberEntity* fiber = Find()) return fiber;
-  worker_.spin_memory_.Forget();
-  spin_policy().BeginSpin(group().options().spin_for);
-  FiberEntity* fiber = SpinForFiber();
-  spin_policy().EndSpin(fiber != nullptr);
-  return fiber;
-}
-
-// nullptr: nothing was found.
-FiberEntity* Worker::IdleSide::SpinForFiber() {
-  Reactor* poller = group().reactor();
-  while (!group().stopping()) {
-    FiberEntity* fiber = Find();
-    if (fiber == nullptr) fiber = PopFromBusyWorkers();
-    if (fiber != nullptr) return fiber;
-    if (poller != nullptr) poller->TryPoll();
-    // Only a long spin sees two samples of a busy worker's slot (HS2).
-    const bool hand_offs = worker_.spin_memory_.active;
-    if (!spin_policy().GoesOn(hand_offs, [this] { return HasWork(); })) break;
-    const auto now = PauseBetweenSearches(SpinPolicy::PauseTime(hand_offs));
-    if (spin_policy().IsOver(now, hand_offs, [this] { return group().idle().spinners() == 1; })) break;
-  }
-  return nullptr;
-}
-
-FiberEntity* Worker::IdleSide::PopFromBusyWorkers() {
-  FiberEntity* fiber = group().policy().PopFromBusyWorkers(index(), &worker_.spin_memory_);
-  if (fiber == nullptr) return nullptr;
-  WorkerCounters::Add(counters().peer_takes);
-  return worker_.PrepareToEnter(fiber) ? fiber : nullptr;
-}
-
-FiberEntity* Worker::IdleSide::StealNowAndThen() {
-  const auto& neighbours = group().neighbours();
-  WorkerCounters::Add(counters().idle_searches);
-  for (std::size_t i = 0; i < neighbours.all.size(); ++i) {
-    if (neighbours.all[i].steal_every_n == 0 || idle_searches() < worker_.next_steal_search_[i]) continue;
-    FiberEntity* fiber = StealFromNeighbour(i);
-    if (fiber == nullptr) continue;
-    RequestSteal(*neighbours.all[i].group);  // No fiber needs it (RS4).
-    return fiber;
-  }
-  worker_.stealing_ = false;
-  return nullptr;
-}
-
-// Steals at once, whatever the rate. nullptr also if this group may not steal from it.
-FiberEntity* Worker::IdleSide::StealFrom(Group& victim) {
-  const auto& all = group().neighbours().all;
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&victim](const auto& other) { return other.group == &victim; });
-  if (found == all.end() || found->steal_every_n == 0) return nullptr;
-  return StealFromNeighbour(static_cast<std::size_t>(found - all.begin()));
-}
-
-FiberEntity* Worker::IdleSide::StealFromNeighbour(std::size_t neighbour) {
-  const auto& neighbours = group().neighbours();
-  const auto [victim, every_n, distance] = neighbours.all[neighbour];
-  StealCounters& of_pair = neighbours.counters(index(), neighbour);
-  WorkerCounters::Add(of_pair.attempts);
-  FiberEntity* fiber = victim->PopForSteal(distance);
-  // After a success the next search tries again, until nothing waits there.
-  worker_.next_steal_search_[neighbour] = idle_searches() + (fiber != nullptr ? 1 : every_n);
-  if (fiber == nullptr) return nullptr;
-  WorkerCounters::Add(of_pair.stolen_in);
-  Recorder::Note(EventKind::kStolen, fiber->id(), static_cast<std::uint64_t>(victim->id()));
-  if (fiber->ready_stamp) [[unlikely]] {
-    group().RecordStolenWait(index(), fiber);
-  }
-  group().TakeOver(fiber);
-  if (!worker_.PrepareToEnter(fiber)) return nullptr;
-  worker_.stealing_ = true;
-  return fiber;
-}
-
-void Worker::IdleSide::SearchAgainAfter(std::chrono::nanoseconds nap) {
-  if (nap.count() != 0) {
-    worker_slot_.parker.Nap(Clock::now() + nap);
-  } else {
-    base::CpuRelax();
-  }
-}
-
-void Worker::IdleSide::NapInSearch() {
-  if (Reactor* poller = group().reactor()) poller->TryPoll();  // It may be the one that would wait in the poll.
-  base::Parker& parker = worker_slot_.parker;
-  // A claim ends it, and its token is for the Sleep() that follows. (Nobody waits elsewhere: it returns false.)
-  if (parker.ParkUntil(Clock::now() + SpinPolicy::kNap)) (void)parker.Unpark();
-}
-
-Errand<SchedulingGroup> Worker::IdleSide::Sleep() {
-  group().CallIdleHook();
-  const Watchdog::WatchedWorker::Asleep asleep(&worker_.slice_);
-  if (group().HasFibersWithoutStack()) {
-    SleepUntilRetry();
-  } else if (Reactor* poller = group().reactor(); poller != nullptr && poller->TryEnter()) {
-    return SleepInPoll(poller);
-  } else {
-    const base::TestTimeRest rests;
-    Recorder::Note(EventKind::kSlept, 0, 0);
-    worker_slot_.parker.Park();
-  }
-  return CountedGetUp();
-}
-
-Errand<SchedulingGroup> Worker::IdleSide::SleepInPoll(Reactor* poller) {
-  IdleWorkers& idle = group().idle();
-  Recorder::Note(EventKind::kSlept, 1, 0);
-  idle.SetInPoll(index(), true);
-  if (worker_slot_.parker.BeginWaitElsewhere()) {
-    {
-      const base::TestTimeRest rests;
-      poller->Wait();
-    }
-    (void)worker_slot_.parker.EndWaitElsewhere();
-  }
-  idle.SetInPoll(index(), false);
-  Errand<Group> errand = CountedGetUp();
-  // The worker counts as a spinner during the dispatch, so that its pushes wake no worker. It takes the first fiber,
-  // and wakes another worker if more are left.
-  if (!errand.counted_as_spinner) errand.counted_as_spinner = idle.TryStartSpinning();
-  poller->LeaveAfterDispatch();
-  return errand;
-}
-
-void Worker::IdleSide::SleepUntilRetry() {
-  worker_.stacks_.Clear();  // Other workers may need them.
-  {
-    const base::TestTimeRest rests;  // Those that have stacks may sleep.
-    (void)worker_slot_.parker.ParkUntil(worker_.retry_stack_at_);
-  }
-  const auto now = Clock::now();
-  if (now >= worker_.retry_stack_at_) {
-    worker_.retry_stack_at_ = now + kRetryStackEvery;
-    group().StackGivenBack();
-  }
-}
-
-Errand<SchedulingGroup> Worker::IdleSide::CountedGetUp() {
-  context::CheckOverflowHandlerNowAndThen();
-  const Errand<Group> errand = GetUp(*this);
-  const bool for_work = errand.counted_as_spinner || errand.steal_from != nullptr;
-  if (for_work) WorkerCounters::Add(counters().wakes);
-  // Not to its end: it would take the ring of one that has ended before.
-  if (group().stopping()) return errand;
-  Recorder::Note(EventKind::kGotUp, for_work ? 1 : 0, 0);
-  return errand;
 }
 
 // Not inlined: it is large, and where it is called time does not count as it does in NextFiberFor().
@@ -372,6 +145,13 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
       Retire(fiber);
       break;
   }
+}
+
+WEFT_NOINLINE void Worker::ParkKeeping(FiberEntity* self) {
+  FiberEntity* const next = NextFiberFor(self, EventKind::kParked);
+  if (next != nullptr) GiveUpTimers();
+  StampPark(self);
+  SwitchTo(self, SwitchReason::kParked, next);
 }
 
 WEFT_NOINLINE void Worker::YieldCurrent() noexcept {

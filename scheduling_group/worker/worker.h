@@ -41,6 +41,7 @@
 #include "weft/scheduling_group/fiber/fiber_entity.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 #include "weft/scheduling_group/idle/idle_loop.h"
+#include "weft/scheduling_group/idle/kept_timers.h"
 #include "weft/scheduling_group/policy/policy_loop.h"
 #include "weft/scheduling_group/queue/global_queue.h"
 #include "weft/scheduling_group/queue/worker_queues.h"
@@ -63,10 +64,15 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
 
   // --- By the fiber that runs on it ---
   WEFT_ALWAYS_INLINE void Park(FiberEntity* self);  // state kParking
+  void ParkKeeping(FiberEntity* self);
   WEFT_ALWAYS_INLINE void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument);
   void YieldCurrent() noexcept;  // so that its caller jumps here
   // Runs `next`: new, kReady, in no queue. The caller queues behind the others (kYielded) or goes on soon (kDisplaced).
   void RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next);
+  // KT1 in idle/kept_timers.h.
+  void GiveUpTimers() noexcept {
+    if (KeptTimers* const timers = std::exchange(kept_timers, nullptr)) timers->GiveUp();
+  }
   // After time_slice.h has raised its flag.
   void YieldAfterSlice();
   // Of a loop group: the loop calls call(argument) on its own stack, and then goes on in the fiber at once.

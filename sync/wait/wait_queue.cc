@@ -75,8 +75,8 @@ WaitResult Waiter::AwaitFiber(Deadline deadline) noexcept {
   // The timers of a group that has ended are gone, and a fiber that was left behind in it never goes on from here.
   WEFT_CHECK(timers != nullptr || fiber_->group()->stopping(),
              "a wait with a deadline in a scheduling group that has no TimerWorker");
-  if (timers != nullptr) timers->Arm(time_out, deadline);
-  scheduling_group::ParkPrepared(fiber_);
+  if (timers != nullptr) timers->ArmBeforePark(time_out, deadline);
+  scheduling_group::ParkKeeping(fiber_);
   // It has fired, or never will: WQ4. If it decided the wait there is nothing to disarm: `fire` returned before the
   // fiber was made ready, and the timer thread, which may still hold the lock for hundreds of others, does not touch
   // the node after that.

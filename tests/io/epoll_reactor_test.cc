@@ -30,6 +30,7 @@
 #include "weft/sync/fiber_event.h"
 #include "weft/sync/fiber_latch.h"
 #include "weft/tests/io/io_fixture.h"
+#include "weft/timer/worker/timer_worker.h"
 
 namespace weft::io {
 namespace {
@@ -96,6 +97,18 @@ TEST_P(ReactorTest, AnIdleProcessMakesNoWakeUps) {
              after.watchdog_wakes == before.watchdog_wakes;
   }
   EXPECT_TRUE(silent) << "no 300 ms of 30 without a wake-up";
+}
+
+// Its worker waits in the poll, until then.
+TEST_P(ReactorTest, ASleepBesideAWaitForInputIsEndedByTheWorker) {
+  std::error_code error;
+  std::size_t found;
+  if (!EpollEngine::Make(&error)->WaitUntil(Steady::now(), &found)) GTEST_SKIP() << "no epoll_pwait2()";
+  const IdleConnections idle(1);
+  Fiber([] {
+    const timer::TimerWorker* const timers = timer::TimerWorker::Of(scheduling_group::CurrentGroup());
+    while (timers->fired_by_workers() < 3) FiberSleepFor(500us);
+  }).Join();
 }
 
 // RE1, PL2. The worker that polled runs a fiber that computes and does not yield.

@@ -134,6 +134,7 @@ class IdleSide {
   void NothingFound() {}
   Group* TakeErrand() { return group_.TakeErrand(); }
   void Park() { group_.parker().Park(); }
+  void GiveUpTimers() {}
   SpinPolicy& spin_policy() { return spin_policy_; }
   void SearchAgainAfter(std::chrono::nanoseconds) { model::SpinHint(); }
   Errand<Group> Sleep() {

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <utility>
 #include <vector>
 
 #include "weft/base/thread/parker.h"
@@ -30,6 +31,7 @@ struct Item {
   bool local = false;
   int runs = 0;
   Item* waits_for = nullptr;  // before whose end it does not end
+  bool given_up = false;      // its timer is the timer thread's
   model::Parker done;
 };
 
@@ -117,9 +119,21 @@ class IdleSide {
   void NothingFound() {}
   Group* TakeErrand() { return group_.TakeErrand(index_); }
   void Park() { group_.parker(index_).Park(); }
+  // As in kept_timers.h, of one timer: of an item that is ready when it is due.
+  void Keep(Item* item) { kept_ = item; }
+  void GiveUpTimers() {
+    if (Item* const item = std::exchange(kept_, nullptr)) item->given_up = true;
+  }
+  void ParkUntilTimer() { due_ = !group_.parker(index_).ParkOrTimeOut(); }
+  void FireTimers() {
+    if (!due_) return GiveUpTimers();
+    if (Item* const item = std::exchange(kept_, nullptr)) group_.Push(item);
+  }
+  Errand<Group> CountedGetUp() { return GetUp(*this); }
   SpinPolicy& spin_policy() { return spin_policy_; }
   void SearchAgainAfter(std::chrono::nanoseconds) { model::SpinHint(); }
   Errand<Group> Sleep() {
+    if (kept_ != nullptr) return SleepUntilTimer(*this);
     Park();
     return GetUp(*this);
   }
@@ -128,6 +142,8 @@ class IdleSide {
   Group& group_;
   const unsigned index_;
   SpinPolicy spin_policy_;
+  Item* kept_ = nullptr;
+  bool due_ = false;
 };
 
 struct World {
@@ -138,9 +154,10 @@ struct World {
 
 // Groups that all send requests to, and steal from, each other. The workers of each look for work when it begins; a
 // group without workers is one whose workers are busy for ever.
-// slots: between one group's and the next one's.
+// slots: between one group's and the next one's. one_sleeps: item 0 does, and its timer is kept by each worker (there is
+// one).
 World* NewWorld(model::Scenario& scenario, const std::vector<unsigned>& workers, std::uint32_t locals = 0,
-                int slots = 1) {
+                int slots = 1, bool one_sleeps = false) {
   static constexpr const char* kNames[3][kMaxWorkers] = {
       {"worker 0.0", "worker 0.1"}, {"worker 1.0", "worker 1.1"}, {"worker 2.0", "worker 2.1"}};
   auto* world = scenario.New<World>("world");
@@ -153,12 +170,15 @@ World* NewWorld(model::Scenario& scenario, const std::vector<unsigned>& workers,
       if (other != group) group->AddPartner(other);
     }
   }
+  Item* const sleeper = one_sleeps ? &world->items[0] : nullptr;
   for (std::size_t g = 0; g < workers.size(); ++g) {
     for (unsigned w = 0; w < workers[g]; ++w) {
-      scenario.Background(kNames[g][w], [group = world->groups[g], w] {
+      scenario.Background(kNames[g][w], [group = world->groups[g], w, sleeper] {
         IdleSide side(group, w);
+        side.Keep(sleeper);
         for (;;) {
           Item* item = NextFiberWhenIdle(side);
+          side.GiveUpTimers();
           model::Note("runs an item");
           ++item->runs;
           if (item->waits_for != nullptr) item->waits_for->done.Park();
@@ -289,6 +309,45 @@ TEST(IdleLoopModel, TwoGroupsSendRequestsToTheSameOne) {
   };
   Expect("idle_loop: two requests", 2, 0, body);
   Expect("idle_loop: two requests, weak", 1, 1, body);
+}
+
+// --- A worker that keeps the timer of a fiber which sleeps: KT1 in kept_timers.h ---
+
+void CheckSleeper(World* world) {
+  const Item& item = world->items[0];
+  MODEL_CHECK(item.runs + (item.given_up ? 1 : 0) == 1, "a timer is kept by a worker that waits for something else");
+}
+
+// The worker waits for the token of that claim, and nobody knows how long.
+TEST(IdleLoopModel, AClaimWhoseErrandDoesNotComeHidesNoTimer) {
+  Expect("idle_loop: a timer, a claim", 3, 2, [](model::Scenario& scenario) {
+    World* world = NewWorld(scenario, {1}, /*locals=*/0, /*slots=*/1, /*one_sleeps=*/true);
+    scenario.Thread("claimer", [=] { static_cast<void>(world->groups[0]->idle().ClaimSleeper()); });
+    scenario.AtEnd([=] { CheckSleeper(world); });
+  });
+}
+
+TEST(IdleLoopModel, ATimerAndAPushAtOnce) {
+  Expect("idle_loop: a timer, a push", 2, 1, [](model::Scenario& scenario) {
+    World* world = NewWorld(scenario, {1}, /*locals=*/0, /*slots=*/1, /*one_sleeps=*/true);
+    scenario.Thread("producer", [=] { world->groups[0]->Push(&world->items[1]); });
+    scenario.AtEnd([=] {
+      CheckRuns(world, 2, 0b01);
+      CheckSleeper(world);
+    });
+  });
+}
+
+// Its fiber waits behind the stolen one.
+TEST(IdleLoopModel, ATimerAndAStealRequestAtOnce) {
+  Expect("idle_loop: a timer, a steal request", 2, 1, [](model::Scenario& scenario) {
+    World* world = NewWorld(scenario, {1, 0}, /*locals=*/0, /*slots=*/1, /*one_sleeps=*/true);
+    scenario.Thread("producer", [=] { world->groups[1]->Push(&world->items[1]); });
+    scenario.AtEnd([=] {
+      CheckRuns(world, 2, 0b01);
+      CheckSleeper(world);
+    });
+  });
 }
 
 // IG1: the bits say that a group may idle in which nobody does.

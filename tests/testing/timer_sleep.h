@@ -21,9 +21,9 @@ inline void TimerSleepUntil(Deadline deadline) {
   base::Atomic<void*> undecided{self};
   timer::TimeOut time_out(self, &undecided, self);
   scheduling_group::PrepareToPark(self);
-  timer::TimerWorker::Of(self->group())->Arm(&time_out, deadline);
+  timer::TimerWorker::Of(self->group())->ArmBeforePark(&time_out, deadline);
   // It fires before the wake and is not touched later: no need to disarm it.
-  scheduling_group::ParkPrepared(self);
+  scheduling_group::ParkKeeping(self);
 }
 
 }  // namespace weft::testing

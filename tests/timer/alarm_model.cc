@@ -1,8 +1,10 @@
 // Copyright 2026 The Weft Authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// timer/worker/alarm.h through all interleavings: threads that arm timers, or ask for a trim, and the timer thread,
-// which takes whatever it sees and goes to sleep. When nothing moves any more nothing may be left (no lost wake-up).
+// timer/worker/alarm.h and timer/queue/shard_tick.h through all interleavings: threads that arm timers, or ask for a
+// trim, the timer thread, which takes whatever it sees and goes to sleep, and a worker that keeps the first timers of
+// its shard, fires what is due of them, and gives up the rest. When nothing moves any more nothing may be left (no lost
+// wake-up).
 //
 // Time is not modelled: what the timer thread sees is due, and a sleep with a time-out may end at any moment. So a
 // timer counts as lost only if the thread sleeps for ever with the timer armed, which is what a wake-up that goes
@@ -11,9 +13,11 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 #include "weft/base/thread/atomic.h"
 #include "weft/tests/testing/interleave.h"
+#include "weft/timer/queue/shard_tick.h"
 #include "weft/timer/queue/timer_node.h"
 #include "weft/timer/worker/alarm.h"
 
@@ -109,6 +113,156 @@ TEST(AlarmModel, TwoArmersTheEarlierFirst) {
       model::Explore({.name = "alarm: 2 armers, ticks 100 and 101", .preemptions = 3, .weak_choices = 2},
                      [](model::Scenario& scenario) { ArmersAndThread(scenario, 2, false); });
   EXPECT_TRUE(result.passed) << result.report;
+}
+
+// --- A worker that keeps timers: shard_tick.h, and KT1 in scheduling_group/idle/kept_timers.h ---
+
+// A shard of at most two timers, which has a worker.
+struct WorkersShard {
+  Alarm alarm;
+  base::Atomic<bool> locked{false};
+  ShardTick tick;  // under the lock, and so the next two
+  std::array<Tick, 2> queue{kNever, kNever};
+  std::array<bool, 2> kept{};  // the worker has kept it
+  std::array<int, 2> fired{};
+  base::Parker parker;  // the worker's
+
+  void Lock() {
+    while (locked.exchange(true, std::memory_order_acquire)) model::SpinHint();
+  }
+  void Unlock() { locked.store(false, std::memory_order_release); }
+
+  Tick Needs() const { return std::min(queue[0], queue[1]); }
+  void FireBefore(Tick end, bool by_worker) {
+    for (int i = 0; i < 2; ++i) {
+      if (queue[i] >= end) continue;
+      model::Note("fires");
+      MODEL_CHECK(kept[i] || !by_worker, "the worker takes a timer of the thread's");
+      ++fired[i];
+      queue[i] = kNever;
+    }
+  }
+
+  // As TimerShard::Arm().
+  void Arm(int timer, Tick at) {
+    Lock();
+    queue[timer] = at;
+    const bool announce = tick.Lower(at);
+    Unlock();
+    if (announce) alarm.Announce(at);
+  }
+
+  // As TimerShard::ArmBeforePark(). True: the worker keeps timers.
+  bool ArmBeforePark(int timer, Tick at) {
+    Lock();
+    queue[timer] = at;
+    kept[timer] = tick.Keep(at);
+    const bool keeps = kept[timer];
+    Unlock();
+    return keeps;
+  }
+
+  // As TimerShard::FireAndGiveUp(); with the epoch, as GiveUp().
+  void FireAndGiveUp(Tick now) {
+    Lock();
+    FireBefore(tick.EndOfKept(now), /*by_worker=*/true);
+    const bool announce = tick.GiveUp(Needs());
+    const Tick next = tick.next();
+    Unlock();
+    if (announce) alarm.Announce(next);
+  }
+
+  // As TimerWorker::ThreadMain().
+  void ThreadMain() {
+    for (;;) {
+      if (tick.next() != kNever) {
+        Lock();
+        FireBefore(kNever, /*by_worker=*/false);
+        tick.Set(Needs());
+        Unlock();
+      }
+      alarm.Sleep([this] { return tick.next(); });
+    }
+  }
+};
+
+enum class WorkerThen { kIsBusy, kIsClaimed, kSleeps };
+
+constexpr Tick kEpoch = 0;    // Nothing is due.
+constexpr Tick kLate = 1000;  // All is.
+
+// A fiber of the worker sets the first timer and parks; then the worker is busy for ever, or sleeps until it is claimed
+// before it is due, or longer than that. A thread sets the second one.
+void WorkerAndArmer(model::Scenario& scenario, WorkerThen then, Tick of_thread) {
+  auto* shard = scenario.New<WorkersShard>("shard");
+  scenario.Background("timer thread", [=] { shard->ThreadMain(); });
+  scenario.Thread("worker", [=] {
+    if (!shard->ArmBeforePark(0, 100)) return;
+    if (then != WorkerThen::kIsBusy) (void)shard->parker.ParkUntil(BeginOfTick(100));
+    shard->FireAndGiveUp(then == WorkerThen::kSleeps ? kLate : kEpoch);
+  });
+  scenario.Thread("armer", [=] {
+    shard->Arm(1, of_thread);
+    if (then == WorkerThen::kIsClaimed) (void)shard->parker.Unpark();
+  });
+  scenario.AtEnd([=] {
+    MODEL_CHECK(shard->fired[0] == 1, "the worker's timer is lost");
+    MODEL_CHECK(shard->fired[1] == 1, "the other thread's timer is lost");
+  });
+}
+
+// Then its fiber, or another one of the worker, sets one more.
+void WorkerThatSetsTwo(model::Scenario& scenario, Tick second) {
+  auto* shard = scenario.New<WorkersShard>("shard");
+  scenario.Background("timer thread", [=] { shard->ThreadMain(); });
+  scenario.Thread("worker", [=] {
+    const bool first = shard->ArmBeforePark(0, 100);
+    if (first) shard->FireAndGiveUp(kEpoch);  // It enters the fiber that sets the second one.
+    if (shard->ArmBeforePark(1, second)) shard->FireAndGiveUp(kEpoch);
+  });
+  scenario.AtEnd([=] { MODEL_CHECK(shard->fired[0] == 1 && shard->fired[1] == 1, "a timer of the worker is lost"); });
+}
+
+void ExpectNoneLost(const char* name, const std::function<void(model::Scenario&)>& body) {
+  const model::Result result = model::Explore({.name = name, .preemptions = 2, .weak_choices = 2}, body);
+  EXPECT_TRUE(result.passed) << result.report;
+}
+
+TEST(KeptTimersModel, AWorkerThatIsBusyGivesThemUp) {
+  ExpectNoneLost("kept: busy, a later one", [](auto& scenario) { WorkerAndArmer(scenario, WorkerThen::kIsBusy, 200); });
+  ExpectNoneLost("kept: busy, a sooner one", [](auto& scenario) { WorkerAndArmer(scenario, WorkerThen::kIsBusy, 50); });
+}
+
+TEST(KeptTimersModel, AWorkerThatSleepsFiresThem) {
+  ExpectNoneLost("kept: asleep, a later one",
+                 [](auto& scenario) { WorkerAndArmer(scenario, WorkerThen::kSleeps, 200); });
+  ExpectNoneLost("kept: asleep, a sooner one",
+                 [](auto& scenario) { WorkerAndArmer(scenario, WorkerThen::kSleeps, 50); });
+}
+
+TEST(KeptTimersModel, AWorkerThatIsClaimedGivesUpWhatIsNotDue) {
+  ExpectNoneLost("kept: claimed, a later one",
+                 [](auto& scenario) { WorkerAndArmer(scenario, WorkerThen::kIsClaimed, 200); });
+  ExpectNoneLost("kept: claimed, a sooner one",
+                 [](auto& scenario) { WorkerAndArmer(scenario, WorkerThen::kIsClaimed, 50); });
+}
+
+// SHT4
+TEST(KeptTimersModel, WhatAFormerWorkerHasLeftHidesNone) {
+  ExpectNoneLost("kept: left behind", [](auto& scenario) {
+    auto* shard = scenario.template New<WorkersShard>("shard");
+    (void)shard->tick.Keep(50);
+    scenario.Background("timer thread", [=] { shard->ThreadMain(); });
+    scenario.Thread("worker", [=] {
+      if (shard->ArmBeforePark(0, 100)) shard->FireAndGiveUp(kEpoch);
+    });
+    scenario.AtEnd([=] { MODEL_CHECK(shard->fired[0] == 1, "neither kept nor told"); });
+  });
+}
+
+TEST(KeptTimersModel, OneIsLeftToTheThreadThatIsToldOfASoonerOne) {
+  ExpectNoneLost("kept: two, the later one second", [](auto& scenario) { WorkerThatSetsTwo(scenario, 200); });
+  ExpectNoneLost("kept: two, the sooner one second", [](auto& scenario) { WorkerThatSetsTwo(scenario, 50); });
 }
 
 // Each requester makes some memory unneeded, then asks for a trim.

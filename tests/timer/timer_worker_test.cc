@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,8 +23,12 @@
 #include "weft/base/thread/cpu.h"
 #include "weft/base/thread/parker.h"
 #include "weft/base/time/clock.h"
+#include "weft/scheduling_group/group/counters.h"
+#include "weft/scheduling_group/idle/idle_workers.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/tests/testing/timer_sleep.h"
+#include "weft/timer/fiber_timer.h"
+#include "weft/timer/queue/shard_tick.h"
 #include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_queue.h"
 
@@ -41,6 +46,7 @@ using testing::Countdown;
 using testing::ManualClock;
 using testing::Scaled;
 using testing::TimedGroup;
+using testing::TimerSleepUntil;
 
 // Notes when it fires.
 struct Probe : WaitTimer {
@@ -478,6 +484,204 @@ TEST(TimerWorkerThread, HasShortTimeSlicesAndItsCreatorsNiceness) {
     }
   });
   creator.join();
+}
+
+// --- Workers that keep their timers: scheduling_group/idle/kept_timers.h ---
+
+TEST(ShardTick, IsToldOfATimerOrKeepsIt) {
+  ShardTick tick;
+  EXPECT_TRUE(tick.Keep(100));
+  EXPECT_EQ(tick.first(), 100u);
+  EXPECT_EQ(tick.next(), kNever);
+  EXPECT_EQ(tick.EndOfKept(99), 100u);
+  EXPECT_TRUE(tick.Lower(50));
+  EXPECT_EQ(tick.EndOfKept(99), 50u);
+  EXPECT_FALSE(tick.Keep(60));
+  EXPECT_FALSE(tick.GiveUp(50));
+  EXPECT_EQ(tick.kept(), kNever);
+}
+
+TEST(ShardTick, ThatAWorkerHasLeftBehindHidesNoTimer) {
+  ShardTick tick;
+  EXPECT_TRUE(tick.Keep(100));
+  EXPECT_TRUE(tick.Keep(200));
+  EXPECT_TRUE(tick.GiveUp(200));
+  EXPECT_EQ(tick.next(), 200u);
+}
+
+TEST(ShardTick, OfAnEmptyQueueKeepsNone) {
+  ShardTick tick;
+  EXPECT_TRUE(tick.Keep(100));
+  EXPECT_TRUE(tick.Lower(50));
+  tick.Reset();
+  EXPECT_EQ(tick.kept(), kNever);
+  EXPECT_EQ(tick.next(), kNever);
+}
+
+Deadline FromNow(microseconds duration) { return Deadline(steady_clock::now() + duration); }
+
+TEST(KeptTimers, AreFiredByTheWorker) {
+  TimedGroup group(1);
+  group.Run([&group] {
+    while (group.timers().fired_by_workers() < 10) TimerSleepUntil(FromNow(microseconds(500)));
+  });
+  const scheduling_group::TimerCounts counts = group.timers().counts();
+  EXPECT_GE(counts.fired, 10u);
+  EXPECT_EQ(counts.set, counts.fired);
+  EXPECT_EQ(counts.lateness.fibers(), counts.fired);
+}
+
+TEST(KeptTimers, LeaveTheWorkersTimerSlackAsItWas) {
+  TimedGroup group(1);
+  group.Run([&group] {
+    const int slack = prctl(PR_GET_TIMERSLACK);
+    while (group.timers().fired_by_workers() < 3) TimerSleepUntil(FromNow(microseconds(500)));
+    EXPECT_EQ(prctl(PR_GET_TIMERSLACK), slack);
+  });
+}
+
+// The worker is claimed while it sleeps, and busy from then on: the timer thread fires what it has given up.
+TEST(KeptTimers, AreTheThreadsWhenTheWorkerIsBusy) {
+  TimedGroup group(1);
+  for (int round = Scaled(300); round > 0; --round) {
+    const std::uint64_t before = group.timers().fired();
+    std::atomic<bool> sets_it{false};
+    group.Start([&sets_it] {
+      sets_it.store(true);
+      TimerSleepUntil(FromNow(microseconds(300)));
+    });
+    while (!sets_it.load()) std::this_thread::yield();
+    group.Run([&] {
+      while (group.timers().fired() == before) base::CpuRelax();
+    });
+  }
+}
+
+// No sleep in between: the worker goes from the fiber that parks to one that computes until the other's time is over.
+TEST(KeptTimers, AreTheThreadsWhenTheWorkerFindsAnotherFiber) {
+  TimedGroup group(1);
+  for (int round = Scaled(300); round > 0; --round) {
+    const std::uint64_t before = group.timers().fired();
+    group.Run([&group, before] {
+      group.Start([&group, before] {
+        while (group.timers().fired() == before) base::CpuRelax();
+      });
+      TimerSleepUntil(FromNow(microseconds(100)));
+    });
+  }
+}
+
+// The worker waits until it is told why it was claimed. Who has claimed it may have lost its CPU before it says so.
+TEST(KeptTimers, AreTheThreadsWhenAClaimIsSlow) {
+  TimedGroup group(1);
+  scheduling_group::IdleWorkers& idle = group.group().idle();
+  for (int round = 0; round < 3; ++round) {
+    const std::uint64_t before = group.timers().fired();
+    const auto fired = [&] { return group.timers().fired() != before; };
+    group.Start([] { TimerSleepUntil(FromNow(milliseconds(20))); });
+    while (!fired() && (group.timers().armed() == 0 || idle.sleepers().Empty())) std::this_thread::yield();
+    const bool claimed = idle.ClaimSleeper() == 0;  // Else it has got up just now.
+    while (!fired()) std::this_thread::yield();
+    if (!claimed) continue;
+    EXPECT_TRUE(idle.TryStartSpinning());
+    group.group().Send(0, &group.group());
+  }
+}
+
+// Where workers outnumber CPUs, the sleeper's own worker gets one milliseconds later than the timer thread.
+TEST(KeptTimers, AreTheThreadsWhenAnotherWorkerIsBusy) {
+  TimedGroup group(2);
+  const TimerWorker& timers = group.timers();
+  std::atomic<bool> stop{false};
+  group.Start([&] {
+    while (!stop.load()) base::CpuRelax();
+  });
+  group.Run([&] {
+    while (timers.fired() == timers.fired_by_workers()) TimerSleepUntil(FromNow(milliseconds(1)));
+    stop.store(true);
+  });
+}
+
+// The level of woken fibers (global_queue.h). Nobody but the worker that its timer wakes takes fibers here: a thread
+// that looks like a spinner does not search.
+TEST(KeptTimers, WakeFibersThatRunBeforeNewOnes) {
+  constexpr int kNew = 900;
+  TimedGroup group(2);
+  scheduling_group::IdleWorkers& idle = group.group().idle();
+  TimerWorker& timers = group.timers();
+  for (bool by_worker = false; !by_worker;) {
+    while (idle.sleepers().bits() != 3) std::this_thread::yield();
+    const std::uint64_t fired = timers.fired();
+    const std::uint64_t fired_by_workers = timers.fired_by_workers();
+    std::atomic<int> ran{0};
+    std::atomic<int> ran_before{-1};
+    group.Start([&] {
+      TimerSleepUntil(FromNow(milliseconds(20)));
+      ran_before.store(ran.load());
+    });
+    const auto both_sleep = [&] { return timers.armed() != 0 && idle.sleepers().bits() == 3; };
+    while (timers.fired() == fired && !both_sleep()) std::this_thread::yield();
+    const bool in_time = both_sleep() && idle.TryStartSpinning();
+    for (int i = 0; i < kNew; ++i) group.Start([&ran] { ran.fetch_add(1); });
+    while (in_time && timers.fired() == fired) std::this_thread::yield();
+    by_worker = in_time && timers.fired_by_workers() != fired_by_workers;
+    while (by_worker && ran_before.load() < 0) std::this_thread::yield();
+    if (in_time) idle.StopSpinning();
+    group.group().Notify();
+    while (ran.load() != kNew || ran_before.load() < 0) std::this_thread::yield();
+    EXPECT_TRUE(!by_worker || ran_before.load() < kNew / 2) << ran_before.load();
+  }
+}
+
+TEST(KeptTimers, CallbacksAmongThemRunOnTheTimerThread) {
+  TimedGroup group(1);
+  group.Run([&group] {
+    std::atomic<int> on_worker{0};
+    for (int round = Scaled(300); round > 0; --round) {
+      const Deadline at = FromNow(microseconds(200));
+      std::atomic<bool> ran{false};
+      // A tick later: when the worker gets up a little late, it is due, too.
+      const std::uint64_t id = CreateFiberTimer(Deadline(at.time_point() + microseconds(33)), [&] {
+        if (scheduling_group::CurrentWorker() != nullptr) on_worker.fetch_add(1);
+        ran.store(true);
+      });
+      EnableFiberTimer(id);
+      TimerSleepUntil(at);
+      while (!ran.load()) TimerSleepUntil(FromNow(microseconds(50)));
+    }
+    EXPECT_EQ(on_worker.load(), 0);
+    EXPECT_GT(group.timers().fired(), 0u);
+  });
+}
+
+TEST(KeptTimers, NoneIsLostWhileTheyAreClaimedAndOthersSetTimers) {
+  for (const unsigned workers : {1u, 3u}) {
+    TimedGroup group(workers);
+    constexpr int kFibers = 8;
+    const int sleeps = Scaled(300);
+    Countdown done(kFibers);
+    std::atomic<bool> over{false};
+    for (int i = 0; i < kFibers; ++i) {
+      group.Start([&, i] {
+        std::minstd_rand random(static_cast<unsigned>(i) + 1);
+        for (int sleep = 0; sleep < sleeps; ++sleep) TimerSleepUntil(FromNow(microseconds(random() % 400)));
+        done.Done();
+      });
+    }
+    std::thread outsider([&] {
+      WaitTimer node;
+      node.fire = [](TimerNode*, FireContext*) {};
+      std::minstd_rand random(99);
+      while (!over.load()) {
+        group.timers().Arm(&node, FromNow(microseconds(random() % 400)));
+        group.Run([] {});
+        static_cast<void>(TimerWorker::Disarm(&node));
+      }
+    });
+    EXPECT_TRUE(done.Wait());
+    over.store(true);
+    outsider.join();
+  }
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 #include "weft/base/report/check.h"
 #include "weft/base/report/log.h"
 #include "weft/numa/memory/affinity.h"
+#include "weft/scheduling_group/events/recorder.h"
+#include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/group/group_registry.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
 
@@ -58,9 +60,46 @@ WEFT_COLD TimerShard* MakeShards(unsigned count, int node) {
 
 }  // namespace
 
+void TimerShard::GiveUp() noexcept {
+  lock.lock();
+  const bool announce = tick_.GiveUp(queue_.NextWakeup());
+  const Tick next = tick_.next();
+  lock.unlock();
+  if (announce) Announce(next);
+}
+
+void TimerShard::FireAndGiveUp() noexcept {
+  FireContext context;
+  std::size_t count = 0;
+  lock.lock();
+  const Tick now = TickOfNow(clock_->now());
+  Tick first = now;
+  const Tick end = tick_.EndOfKept(now);
+  if (end > queue_.present()) {  // Else nothing is before it, and Advance() would take what is due at the present.
+    // kMore: next() says the same.
+    static_cast<void>(queue_.Advance(end - 1, FireContext::kCapacity, [&](TimerNode* node) {
+      if (count++ == 0) first = node->tick;
+      node->fire(node, &context);
+    }));
+  }
+  const bool announce = tick_.GiveUp(queue_.NextWakeup());
+  const Tick next = tick_.next();
+  lock.unlock();
+  if (count != 0) {
+    fired_->by_workers.fetch_add(count, std::memory_order_relaxed);  // Statistics, as the next.
+    fired_->lateness.RecordByMany(BeginOfTick(now) - BeginOfTick(first), count);
+    scheduling_group::Recorder::Note(scheduling_group::EventKind::kTimers, context.ready_count(), 0);
+  }
+  // At the level of fibers that a timer has woken (global_queue.h), whoever fires it.
+  if (context.ready_count() != 0) {
+    scheduling_group::UnparkRemote(context.ready(), context.ready_count(), /*as_from_outside=*/true);
+  }
+  if (announce) Announce(next);
+}
+
 WEFT_COLD ShardSet::ShardSet(unsigned workers, int node)
     : workers_(workers), node_(node), shards_(MakeShards(workers + kOutsideShards, node)) {
-  for (unsigned i = 0; i < size(); ++i) shards_[i].Install(&alarm_, &housekeeping_, node);
+  for (unsigned i = 0; i < size(); ++i) shards_[i].Install(&alarm_, &housekeeping_, &*fired_, node);
 }
 
 WEFT_COLD ShardSet* ShardSet::Borrow(unsigned workers, int node, const base::Clock* clock) {
@@ -75,7 +114,11 @@ WEFT_COLD ShardSet* ShardSet::Borrow(unsigned workers, int node, const base::Clo
       break;
     }
   }
-  if (set == nullptr) set = new ShardSet(workers, node);
+  if (set == nullptr) {
+    set = new ShardSet(workers, node);
+  } else {
+    set->fired_.emplace();
+  }
   for (unsigned i = 0; i < set->size(); ++i) set->shards_[i].Open(clock);
   return set;
 }

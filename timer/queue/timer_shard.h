@@ -15,13 +15,17 @@
 // the `shard` of a WaitTimer or chunk may be locked at any time.
 //
 // Invariants
-//   SH1  next() is never later than the queue needs: Add lowers it under the lock, and only the timer thread raises it,
-//        under the lock, after taking what was due (but for SH4).
+//   SH1  next() is never later than the queue needs, but for timers that the shard's worker keeps (SHT1 in
+//        shard_tick.h): Add lowers it under the lock, and only the timer thread raises it, under the lock, after taking
+//        what was due (but for SH4).
 //   SH2  A thread that lowers next() announces it to the alarm after it has dropped the lock (AL1 in alarm.h).
 //   SH3  A shard is open, then open for waits only, then closed, and may then be opened again. One open for waits only
 //        takes no timer with a callback. A closed one takes no node: a wait armed there is not linked and never fires.
 //   SH4  A shard that was opened under a test clock keeps its nodes in an ExactQueue, and next() is exact: it rises
-//        again when the first node is removed. A test clock moves time to it (TimerWorker::NextTimer).
+//        again when the first node is removed. A test clock moves time to it (TimerWorker::NextTimer). No worker keeps
+//        timers.
+//   SH5  A worker fires only what is due before next(): the time-outs that it keeps (SHT1), in their order. Callbacks,
+//        and all else of which the timer thread has been told, are the thread's, even if they are due, too, or earlier.
 //   SS1  At most one set is registered for a group id, between Register() and Unregister().
 //   SS2  A free set is closed, and its queues are empty.
 // Any thread may call anything of a set, and of a shard what does not say otherwise.
@@ -31,6 +35,9 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
 
 #include "weft/base/report/check.h"
 #include "weft/base/thread/cpu.h"
@@ -38,7 +45,10 @@
 #include "weft/base/thread/thread_annotations.h"
 #include "weft/base/time/clock.h"
 #include "weft/base/time/test_time.h"
+#include "weft/scheduling_group/idle/kept_timers.h"
+#include "weft/scheduling_group/watch/wait_samples.h"
 #include "weft/scheduling_group/worker/current_worker.h"
+#include "weft/timer/queue/shard_tick.h"
 #include "weft/timer/queue/timer_node.h"
 #include "weft/timer/queue/timer_queue.h"
 #include "weft/timer/queue/timer_slab.h"
@@ -46,8 +56,14 @@
 
 namespace weft::timer {
 
+// Statistics of a set, since it was borrowed.
+struct FiredTimers {
+  std::atomic<std::uint64_t> by_workers{0};
+  scheduling_group::WaitRecorder lateness;  // of all, also by the timer thread
+};
+
 // Two lines, since the processor fetches lines in pairs.
-class alignas(2 * base::kCacheLineSize) TimerShard {
+class alignas(2 * base::kCacheLineSize) TimerShard final : private scheduling_group::KeptTimers {
  public:
   TimerShard() = default;
   TimerShard(const TimerShard&) = delete;
@@ -55,8 +71,8 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
 
   base::SpinLock lock;
 
-  // Any thread. When the timer thread must visit this shard. relaxed: alarm.h orders it, the lock guards the timers.
-  Tick next() const noexcept { return next_.load(std::memory_order_relaxed); }
+  // Any thread. When the timer thread must visit this shard.
+  Tick next() const noexcept { return tick_.next(); }
 
   // --- Under the lock ---
 
@@ -65,15 +81,8 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
 
   // Links `node`. True: call Announce(node's tick) when the lock has been dropped.
   [[nodiscard]] bool Add(TimerNode* node, Tick tick) noexcept WEFT_REQUIRES(lock) {
-    if (WEFT_UNLIKELY(exact_)) {
-      AddExact(node, tick);
-    } else {
-      if (queue_.IsFar(tick) && WEFT_UNLIKELY(++far_adds_ % kFarAddsPerLook == 0)) CatchUp();
-      queue_.Add(node, tick);
-    }
-    if (node->tick >= next_.load(std::memory_order_relaxed)) return false;
-    next_.store(node->tick, std::memory_order_relaxed);  // As in next().
-    return true;
+    Link(node, tick);
+    return tick_.Lower(node->tick);
   }
 
   void Remove(TimerNode* node) noexcept WEFT_REQUIRES(lock) {
@@ -86,7 +95,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   TimerQueue::Progress Advance(Tick now, std::size_t budget, Sink&& sink) noexcept WEFT_REQUIRES(lock) {
     if (WEFT_UNLIKELY(exact_)) return AdvanceExact(now, budget, sink);
     const auto progress = queue_.Advance(now, budget, sink);
-    next_.store(queue_.NextWakeup(), std::memory_order_relaxed);  // As in next().
+    tick_.Set(queue_.NextWakeup());
     return progress;
   }
 
@@ -98,7 +107,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   std::size_t DropAll() noexcept WEFT_REQUIRES(lock) {
     std::size_t count = 0;
     while ((exact_ ? exact_queue_.PopDue(kNever) : queue_.PopAny()) != nullptr) ++count;
-    next_.store(kNever, std::memory_order_relaxed);  // As in next().
+    tick_.Reset();
     return count;
   }
 
@@ -125,6 +134,23 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
     if (WEFT_UNLIKELY(announce)) Announce(tick);
   }
 
+  // The same by the shard's worker, in a fiber that is about to park, by ParkKeeping(): the worker may keep the timer.
+  void ArmBeforePark(TimeOut* node, Tick tick, scheduling_group::WorkerBase* worker) noexcept WEFT_EXCLUDES(lock) {
+    lock.lock();
+    bool announce = false;
+    node->shard = this;
+    if (WEFT_LIKELY(open_)) {
+      Link(node, tick);
+      if (WEFT_UNLIKELY(exact_)) {
+        announce = tick_.Lower(node->tick);
+      } else if (tick_.Keep(node->tick)) {
+        worker->kept_timers = this;
+      }
+    }
+    lock.unlock();
+    if (WEFT_UNLIKELY(announce)) Announce(tick);
+  }
+
   // True: `node` was linked. In both cases its `fire` is not running when this returns.
   bool Disarm(WaitTimer* node) noexcept WEFT_EXCLUDES(lock) {
     base::SpinLockGuard guard(lock);
@@ -141,9 +167,10 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
 
   // --- ShardSet ---
 
-  void Install(Alarm* alarm, Housekeeping* housekeeping, int node) noexcept {
+  void Install(Alarm* alarm, Housekeeping* housekeeping, FiredTimers* fired, int node) noexcept {
     alarm_ = alarm;
     housekeeping_ = housekeeping;
+    fired_ = fired;
     node_ = node;
   }
   void Open(const base::Clock* clock) noexcept WEFT_EXCLUDES(lock) {
@@ -172,13 +199,24 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   // Nodes that CatchUp() may file again. It leaves fuller slots to the timer thread (TimerQueue::NextWakeup).
   static constexpr std::size_t kCatchUpBudget = 32;
 
+  // KeptTimers
+  TimePoint due() const noexcept override { return BeginOfTick(tick_.kept()); }
+  void GiveUp() noexcept override;
+  void FireAndGiveUp() noexcept override;
+
+  void Link(TimerNode* node, Tick tick) noexcept WEFT_REQUIRES(lock) {
+    if (WEFT_UNLIKELY(exact_)) return AddExact(node, tick);
+    if (queue_.IsFar(tick) && WEFT_UNLIKELY(++far_adds_ % kFarAddsPerLook == 0)) CatchUp();
+    queue_.Add(node, tick);
+  }
+
   WEFT_NOINLINE WEFT_COLD void AddExact(TimerNode* node, Tick tick) noexcept WEFT_REQUIRES(lock) {
     exact_queue_.Add(node, tick);
   }
 
   WEFT_NOINLINE WEFT_COLD void RemoveExact(TimerNode* node) noexcept WEFT_REQUIRES(lock) {
     exact_queue_.Remove(node);
-    next_.store(exact_queue_.First(), std::memory_order_relaxed);  // As in next().
+    tick_.Set(exact_queue_.First());
   }
 
   template <class Sink>
@@ -188,19 +226,19 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
       if (node == nullptr) break;
       sink(node);
     }
-    next_.store(exact_queue_.First(), std::memory_order_relaxed);  // As in next().
+    tick_.Set(exact_queue_.First());
     return exact_queue_.First() <= now ? TimerQueue::Progress::kMore : TimerQueue::Progress::kDone;
   }
 
   // Out of line, so that a setter has Add() in its own code (Arm(): 875 bytes instead of 1,661).
   WEFT_NOINLINE void CatchUp() noexcept WEFT_REQUIRES(lock) {
     const Tick now = TickOfNow(clock_->now());
-    if (now >= next_.load(std::memory_order_relaxed)) return;  // The timer thread is about to advance it.
-    // Nothing is due before next(), so nothing fires. The next call goes on with nodes left to file.
+    if (now >= tick_.first()) return;  // The timer thread is about to advance it, or the worker.
+    // Nothing is due before that, so nothing fires. The next call goes on with nodes left to file.
     static_cast<void>(queue_.Advance(now, kCatchUpBudget, [](TimerNode*) { WEFT_UNREACHABLE(); }));
   }
 
-  std::atomic<Tick> next_{kNever};
+  ShardTick tick_;
   bool open_ WEFT_GUARDED_BY(lock) = false;
   bool open_to_callbacks_ WEFT_GUARDED_BY(lock) = false;
   bool exact_ WEFT_GUARDED_BY(lock) = false;  // SH4
@@ -208,6 +246,7 @@ class alignas(2 * base::kCacheLineSize) TimerShard {
   int node_ = -1;
   Alarm* alarm_ = nullptr;
   Housekeeping* housekeeping_ = nullptr;
+  FiredTimers* fired_ = nullptr;
   const base::Clock* clock_ = nullptr;
   TimerSlab narrow_ WEFT_GUARDED_BY(lock){EntryWidth::kNarrow};
   TimerSlab wide_ WEFT_GUARDED_BY(lock){EntryWidth::kWide};
@@ -237,6 +276,7 @@ class ShardSet {
 
   Alarm& alarm() noexcept { return alarm_; }
   Housekeeping& housekeeping() noexcept { return housekeeping_; }
+  FiredTimers& fired() noexcept { return *fired_; }
   unsigned size() const noexcept { return workers_ + kOutsideShards; }
   TimerShard* shard(unsigned index) noexcept { return &shards_[index]; }
 
@@ -254,6 +294,7 @@ class ShardSet {
 
   Alarm alarm_;
   Housekeeping housekeeping_{&alarm_};
+  std::optional<FiredTimers> fired_{std::in_place};  // made anew by Borrow()
   const unsigned workers_;
   const int node_;
   TimerShard* const shards_;

@@ -218,6 +218,17 @@ void TimerWorker::Arm(WaitTimer* node, Deadline deadline) noexcept {
   set_->ShardFor(scheduling_group::CurrentWorker())->Arm(node, TickOfDeadline(deadline.time_point()));
 }
 
+void TimerWorker::ArmBeforePark(TimeOut* node, Deadline deadline) noexcept {
+  scheduling_group::WorkerBase* const worker = scheduling_group::CurrentWorker();
+  TimerShard* const shard = set_->ShardFor(worker);
+  const Tick tick = TickOfDeadline(deadline.time_point());
+  if (WEFT_LIKELY(worker->group == options_.group && !worker->of_loop)) {
+    shard->ArmBeforePark(node, tick, worker);
+  } else {
+    shard->Arm(node, tick);
+  }
+}
+
 bool TimerWorker::Disarm(WaitTimer* node) noexcept { return node->shard != nullptr && node->shard->Disarm(node); }
 
 void TimerWorker::RequestTrim() noexcept { set_->housekeeping().Request(); }
@@ -235,7 +246,7 @@ WEFT_COLD std::size_t TimerWorker::armed() const noexcept {
 WEFT_COLD scheduling_group::TimerCounts TimerWorker::counts() const noexcept {
   scheduling_group::TimerCounts counts;
   counts.fired = fired();
-  lateness_.AddTo(&counts.lateness);
+  set_->fired().lateness.AddTo(&counts.lateness);
   for (unsigned i = 0; i < set_->size(); ++i) {
     TimerShard* shard = set_->shard(i);
     base::SpinLockGuard guard(shard->lock);
@@ -292,7 +303,7 @@ void TimerWorker::FireSome(TimerShard* shard, Tick now) {
   fired_.store(fired_.load(std::memory_order_relaxed) + fired, std::memory_order_relaxed);
   if (fired != 0) {
     // Once for all of them: a timer of its own costs as much as its record.
-    lateness_.RecordStolen(BeginOfTick(now) - BeginOfTick(std::min(first, now)), fired);
+    set_->fired().lateness.RecordByMany(BeginOfTick(now) - BeginOfTick(std::min(first, now)), fired);
     scheduling_group::Recorder::Note(scheduling_group::EventKind::kTimers, context.ready_count(),
                                      context.entry_count());
   }

@@ -5,6 +5,10 @@
 //
 //     loop:  fire all that is due; sleep until the next is, or until an earlier one is armed
 //
+// A fiber's time-out that is the first of its worker's shard stays with the worker, if that finds no other fiber to
+// run: it sleeps until then, and fires it (kept_timers.h). So a fiber that sleeps where nothing else runs costs one
+// switch of threads instead of three. All other timers are the thread's.
+//
 // The thread reads the next() of its shards (timer_shard.h) without their locks. From a shard with something due it
 // takes at most FireContext::kCapacity nodes, drops the lock, and unparks the fibers of that batch (UnparkRemote():
 // it pushes all of them and then wakes one sleeping worker, which wakes the next). So it holds locks for microseconds,
@@ -13,7 +17,8 @@
 // Invariants
 //   TW1  No timer fires before its deadline (TK1 in timer_node.h, TQ3 in timer_queue.h).
 //   TW2  No timer is forgotten: its shard's next() is never later than it (SH1), and the thread sleeps no longer than
-//        the earliest next() (AL1). Arming costs a system call only if the thread would wake up too late.
+//        the earliest next() (AL1); or the shard's worker keeps it (KT1). Arming costs a system call only if the thread
+//        would wake up too late.
 //   TW3  With nothing armed and nothing to trim, the thread sleeps without a limit.
 //   TW4  `fire` runs under the shard's lock, once per arming. Hence after Disarm() it neither runs nor will run.
 //   TW5  A fiber given to FireContext::Ready is readied after the lock was dropped: nothing touches its node then.
@@ -26,7 +31,9 @@
 // take another lock, arm or disarm, or touch the node once the wait's owner may return.
 //
 // Rejected: workers that poll the queue between two fibers (a long fiber makes timers late, and the clock costs 20 ns a
-// switch); one queue per group (all sleeps take one lock); timerfd in the reactor (a system call per earliest timer).
+// switch), or that keep a timer while they run a fiber (the same); a thread that sleeps on a timerfd, whose time others
+// change without waking it (each change takes 6 us where a hypervisor has the timer: docs/decisions/026); one queue per
+// group (all sleeps take one lock).
 #ifndef WEFT_TIMER_WORKER_TIMER_WORKER_H_
 #define WEFT_TIMER_WORKER_TIMER_WORKER_H_
 
@@ -43,7 +50,6 @@
 #include "weft/base/time/clock.h"
 #include "weft/scheduling_group/group/counters.h"
 #include "weft/scheduling_group/group/scheduling_group.h"
-#include "weft/scheduling_group/watch/wait_samples.h"
 #include "weft/scheduling_group/watch/watch_report.h"
 #include "weft/timer/callback/callback_runner.h"
 #include "weft/timer/queue/timer_node.h"
@@ -129,6 +135,9 @@ class TimerWorker {
   // Any thread, but not in `fire`. `node` is not armed, its `fire` is set. Allocates nothing. No deadline: never fires.
   void Arm(WaitTimer* node, Deadline deadline) noexcept;
 
+  // The same by a fiber of this group, which calls ParkKeeping() next: its worker may keep the timer.
+  void ArmBeforePark(TimeOut* node, Deadline deadline) noexcept;
+
   // Any thread, but not in `fire`. True: it was armed and will not fire. False: it has fired, or was never armed. In
   // both cases its `fire` is not running when this returns.
   static bool Disarm(WaitTimer* node) noexcept;
@@ -159,7 +168,10 @@ class TimerWorker {
 
   // Statistics.
   std::uint64_t wake_ups() const noexcept { return wake_ups_.load(std::memory_order_relaxed); }
-  std::uint64_t fired() const noexcept { return fired_.load(std::memory_order_relaxed); }
+  std::uint64_t fired() const noexcept { return fired_.load(std::memory_order_relaxed) + fired_by_workers(); }
+  std::uint64_t fired_by_workers() const noexcept {  // of these
+    return set_->fired().by_workers.load(std::memory_order_relaxed);
+  }
   scheduling_group::TimerCounts counts() const noexcept;
   // Linked nodes at this moment.
   std::size_t armed() const noexcept;
@@ -194,7 +206,6 @@ class TimerWorker {
   // Only the timer thread writes these.
   std::atomic<std::uint64_t> wake_ups_{0};
   std::atomic<std::uint64_t> fired_{0};
-  scheduling_group::WaitRecorder lateness_;
   CallbackRunner callback_runner_;
   std::atomic<int> thread_id_{0};  // the system's
   base::Parker thread_ended_;

@@ -40,6 +40,7 @@ inline void ParkPrepared(FiberEntity* self) noexcept {
   RunYieldHook(self);
   self->parker.Park();
 }
+inline void ParkKeeping(FiberEntity* self) noexcept { ParkPrepared(self); }
 inline void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument,
                            WaitReason = {}) noexcept {
   RunYieldHook(self);

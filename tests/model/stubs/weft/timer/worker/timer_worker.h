@@ -27,6 +27,8 @@ class TimerWorker {
     something_is_armed_.Unpark();
   }
 
+  void ArmBeforePark(TimeOut* node, Deadline deadline) noexcept { Arm(node, deadline); }
+
   bool Disarm(WaitTimer* node) noexcept {
     base::SpinLockGuard guard(lock_);
     if (armed_.Read() != node) return false;
