@@ -5,7 +5,6 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -59,34 +58,25 @@ std::error_code EpollEngine::Modify(int fd, std::uint32_t events, void* tag) {
 
 void EpollEngine::Remove(int fd) noexcept { (void)::epoll_ctl(epoll_, EPOLL_CTL_DEL, fd, nullptr); }
 
-// result: of epoll_wait().
-std::size_t EpollEngine::Found(int result) {
-  if (result >= 0) return static_cast<std::size_t>(result);
+std::size_t EpollEngine::Wait(bool block) {
+  const int found = ::epoll_wait(epoll_, events_.data(), static_cast<int>(kBatch), block ? -1 : 0);
+  if (found >= 0) return static_cast<std::size_t>(found);
   WEFT_CHECK(errno == EINTR, "EpollEngine: epoll_wait fails with error ", errno,
              ": was its descriptor closed by somebody else?");
   return 0;
 }
 
-std::size_t EpollEngine::Wait(bool block) {
-  return Found(::epoll_wait(epoll_, events_.data(), static_cast<int>(kBatch), block ? -1 : 0));
-}
-
-bool EpollEngine::WaitUntil(std::chrono::steady_clock::time_point until, std::size_t* found) {
-#ifdef SYS_epoll_pwait2
+// Not epoll_pwait2(): Linux has it since 5.11, filters of system calls may kill who calls it, and ThreadSanitizer does not
+// know it. A wait that ends at its time is one call all the same.
+std::size_t EpollEngine::WaitUntil(std::chrono::steady_clock::time_point until) {
   const auto now = std::chrono::steady_clock::now();
   const auto left = until > now ? until - now : std::chrono::nanoseconds(0);
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
   const timespec time_out{.tv_sec = seconds.count(), .tv_nsec = (left - seconds).count()};
-  // By number: the C library has a function for it since 2.35.
-  const auto result = static_cast<int>(::syscall(SYS_epoll_pwait2, epoll_, events_.data(), static_cast<int>(kBatch),
-                                                 &time_out, nullptr, std::size_t{0}));
-  if (result < 0 && (errno == ENOSYS || errno == EPERM)) return false;
-  *found = Found(result);
-  return true;
-#else
-  static_cast<void>(until), static_cast<void>(found);
-  return false;
-#endif
+  pollfd epoll{.fd = epoll_, .events = POLLIN, .revents = 0};
+  const int result = ::ppoll(&epoll, 1, &time_out, nullptr);
+  WEFT_CHECK(result >= 0 || errno == EINTR, "EpollEngine: ppoll fails with error ", errno);
+  return result > 0 ? Wait(/*block=*/false) : 0;
 }
 
 void EpollEngine::AwaitEvents() noexcept {
@@ -225,10 +215,9 @@ void EpollReactor::Wait() {
   }
 }
 
-bool EpollReactor::WaitUntil(std::chrono::steady_clock::time_point until) {
-  if (!engine_->WaitUntil(until, &found_)) return false;
+void EpollReactor::WaitUntil(std::chrono::steady_clock::time_point until) {
   waits_.store(waits_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  return true;
+  found_ = engine_->WaitUntil(until);
 }
 
 bool EpollReactor::HasEvents() { return lease_.waited_for() != 0 && !IsTheParents() && engine_->HasEvents(); }

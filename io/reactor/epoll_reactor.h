@@ -69,8 +69,8 @@ class EpollEngine {
   // Returns the number of events, which may be 0; they stay until the next Wait(). block: waits until there is one, or
   // Interrupt() has been called since the last Wait() that blocked; may return spuriously.
   std::size_t Wait(bool block);
-  // As the latter, but until that time at most. False: the kernel cannot do so (before Linux 5.11), or may not.
-  [[nodiscard]] bool WaitUntil(std::chrono::steady_clock::time_point until, std::size_t* found);
+  // As the latter, but until that time at most.
+  std::size_t WaitUntil(std::chrono::steady_clock::time_point until);
   // As long as a Wait() that blocks, but finds nothing: the events are left for the next Wait(). Any thread.
   void AwaitEvents() noexcept;
   // Whether there are any. Any thread.
@@ -85,7 +85,6 @@ class EpollEngine {
 
   EpollEngine(int epoll, int interrupter) : epoll_(epoll), interrupter_(interrupter) {}
 
-  static std::size_t Found(int result);
 
   const int epoll_;
   const int interrupter_;
@@ -114,7 +113,7 @@ class EpollReactor final : public scheduling_group::Reactor, private scheduling_
   void PollIfDue(std::chrono::steady_clock::time_point now) override;
   [[nodiscard]] bool TryEnter() override;
   void Wait() override;
-  [[nodiscard]] bool WaitUntil(std::chrono::steady_clock::time_point until) override;
+  void WaitUntil(std::chrono::steady_clock::time_point until) override;
   void LeaveAfterDispatch() override;
   int descriptor() const noexcept override { return engine_->descriptor(); }
   bool HasEvents() override;

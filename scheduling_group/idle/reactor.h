@@ -59,8 +59,8 @@ class Reactor {
   // Returns when something is ready or after Interrupt(), and sometimes spuriously. Under a test clock it takes nothing
   // from the kernel, as a worker at rest does nothing (TT1 in base/time/test_time.h).
   virtual void Wait() = 0;
-  // The same, but at that time at the latest. False: it cannot do so, and has not waited.
-  [[nodiscard]] virtual bool WaitUntil(std::chrono::steady_clock::time_point) { return false; }
+  // The same, but at that time at the latest. Not under a test clock.
+  virtual void WaitUntil(std::chrono::steady_clock::time_point until) = 0;
   // Readies the fibers for what Wait() has found (under a test clock: for what there is now), and returns the lease.
   virtual void LeaveAfterDispatch() = 0;
 

@@ -221,7 +221,10 @@ Errand<SchedulingGroup> Worker::IdleSide::Sleep() {
     return CountedGetUp();
   }
   if (!KeepsTimersAsleep()) worker_.GiveUpTimers();
-  if (Reactor* poller = group().reactor(); poller != nullptr && poller->TryEnter()) return SleepInPoll(poller);
+  if (Reactor* poller = group().reactor(); poller != nullptr && poller->TryEnter()) {
+    if (group().size() > 1) worker_.GiveUpTimers();  // KT4
+    return SleepInPoll(poller);
+  }
   if (worker_.kept_timers != nullptr) return SleepUntilTimer(*this);
   {
     const base::TestTimeRest rests;
@@ -257,18 +260,18 @@ Errand<SchedulingGroup> Worker::IdleSide::SleepInPoll(Reactor* poller) {
   // The worker counts as a spinner during the dispatch, so that its pushes wake no worker. It takes the first fiber,
   // and wakes another worker if more are left.
   if (!errand.counted_as_spinner) errand.counted_as_spinner = idle.TryStartSpinning();
-  FireTimers();
   poller->LeaveAfterDispatch();
+  FireTimers();  // Later: input that came in time is no time-out.
   return errand;
 }
 
 void Worker::IdleSide::WaitInPoll(Reactor* poller) {
   if (worker_.kept_timers != nullptr) {
     const ExactTimeOuts exact;
-    if (poller->WaitUntil(worker_.kept_timers->due())) return;
+    poller->WaitUntil(worker_.kept_timers->due());
+  } else {
+    poller->Wait();
   }
-  worker_.GiveUpTimers();
-  poller->Wait();
 }
 
 void Worker::IdleSide::SleepUntilRetry() {

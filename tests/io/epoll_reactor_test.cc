@@ -101,9 +101,6 @@ TEST_P(ReactorTest, AnIdleProcessMakesNoWakeUps) {
 
 // Its worker waits in the poll, until then.
 TEST_P(ReactorTest, ASleepBesideAWaitForInputIsEndedByTheWorker) {
-  std::error_code error;
-  std::size_t found;
-  if (!EpollEngine::Make(&error)->WaitUntil(Steady::now(), &found)) GTEST_SKIP() << "no epoll_pwait2()";
   const IdleConnections idle(1);
   Fiber([] {
     const timer::TimerWorker* const timers = timer::TimerWorker::Of(scheduling_group::CurrentGroup());

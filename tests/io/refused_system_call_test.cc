@@ -27,7 +27,6 @@
 #include "weft/base/report/log.h"
 #include "weft/fiber/fiber.h"
 #include "weft/fiber/runtime.h"
-#include "weft/fiber/this_fiber.h"
 #include "weft/io/run_until_signal.h"
 #include "weft/io/socket_address.h"
 #include "weft/io/tcp_listener.h"
@@ -128,32 +127,6 @@ TEST_F(RefusedSystemCallDeathTest, AnAcceptThatIsRefusedEachTimeEndsAtItsDeadlin
         _exit(0);
       },
       ::testing::ExitedWithCode(0), "");
-}
-
-// Its worker, which waits for the pipe, cannot do so until the sleep's end.
-TEST_F(RefusedSystemCallDeathTest, ASleepBesideAWaitEndsAllTheSame) {
-#ifdef SYS_epoll_pwait2
-  for (const int error : {EPERM, ENOSYS}) {
-    EXPECT_EXIT(
-        {
-          REQUIRE(ForbidSystemCall(SYS_epoll_pwait2, error));
-          RuntimeOptions options;
-          options.concurrency_hint = 1;
-          StartRuntime(options);
-          int pipe[2];
-          REQUIRE(::pipe2(pipe, O_NONBLOCK | O_CLOEXEC) == 0);
-          Fiber waiter([&] { REQUIRE(WaitFd(pipe[0], POLLIN, seconds(60)).error == std::error_code()); });
-          InAFiber([] {
-            for (int i = 0; i < 5; ++i) FiberSleepFor(milliseconds(1));
-          });
-          REQUIRE(::write(pipe[1], "x", 1) == 1);
-          waiter.Join();
-          TerminateRuntime();
-          _exit(0);
-        },
-        ::testing::ExitedWithCode(0), "");
-  }
-#endif
 }
 
 std::chrono::nanoseconds CpuTimeOfThisProcess() {
