@@ -177,7 +177,7 @@ class AdminPages(unittest.TestCase):
         browser.wait("document.querySelectorAll('#fibers .group').length > 2")
         late = browser.run("[...document.querySelectorAll('#fibers .group')].find(e => e.innerText.includes('late 3')).innerText")
         self.assertRegex(late, r"^10\s+fibers\s+parked: mutex")
-        self.assertRegex(late, r"for [\d.]+ m?s\s+weft::FiberMutex::")  # Not how Weft parks a fiber.
+        self.assertRegex(late, r"for [\d.]+ m?s( to [\d.]+ m?s)?\s+weft::FiberMutex::")  # Not how Weft parks a fiber.
 
         self.go("locks")
         browser.wait("!!document.querySelector('.cycle')")
