@@ -17,8 +17,8 @@ class DatabaseClient {
   // One query, for which the server waits as long as Connect() was told. False: it failed; a message is printed.
   virtual bool Query() = 0;
 
-  // kind: "redis", "postgres", or "http" (libcurl; server is a URL with a slash at its end, below which "wait" answers 401
-  // after server_ms: servers.py). nullptr: a message is printed.
+  // kind: "redis", "postgres", or "http": libcurl, to a URL with a slash at its end, below which "wait" answers 401
+  // after server_ms (servers.py). nullptr: a message is printed.
   static std::unique_ptr<DatabaseClient> Connect(const std::string& kind, const std::string& server, double server_ms);
 };
 
