@@ -17,14 +17,17 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "weft/base/deadline.h"
 #include "weft/base/thread/cpu.h"
 #include "weft/base/thread/parker.h"
 #include "weft/base/time/clock.h"
+#include "weft/scheduling_group/fiber/park.h"
 #include "weft/scheduling_group/group/counters.h"
 #include "weft/scheduling_group/idle/idle_workers.h"
+#include "weft/scheduling_group/idle/reactor.h"
 #include "weft/scheduling_group/worker/current_worker.h"
 #include "weft/tests/testing/timer_sleep.h"
 #include "weft/timer/fiber_timer.h"
@@ -555,6 +558,43 @@ TEST(KeptTimers, AreTheThreadsWhenTheWorkerIsBusy) {
       while (group.timers().fired() == before) base::CpuRelax();
     });
   }
+}
+
+// Nothing is ready while the fiber parks: its worker finds another one while it spins.
+class WakesInSpin final : public scheduling_group::Reactor {
+ public:
+  void TryPoll() override {
+    if (fiber != nullptr) scheduling_group::Unpark(std::exchange(fiber, nullptr));
+  }
+  void PollIfDue(steady_clock::time_point) override {}
+  bool TryEnter() override { return false; }
+  void Wait() override {}
+  void LeaveAfterDispatch() override {}
+  void Interrupt() override {}
+
+  scheduling_group::FiberEntity* fiber = nullptr;
+};
+
+TEST(KeptTimers, AreTheThreadsWhenTheWorkerFindsAnotherFiberInItsSpin) {
+  auto poller = std::make_unique<WakesInSpin>();
+  WakesInSpin* const wakes = poller.get();
+  TimedGroup group(1);
+  ASSERT_TRUE(group.group().SetReactor(std::move(poller)));
+  group.Run([&] {
+    scheduling_group::FiberEntity* waiter = nullptr;
+    bool ended = false;
+    group.Start([&] {
+      waiter = scheduling_group::CurrentFiber();
+      scheduling_group::PrepareToPark(waiter);
+      scheduling_group::ParkPrepared(waiter);
+      while (group.timers().fired() == 0) base::CpuRelax();
+      ended = true;
+    });
+    while (waiter == nullptr) scheduling_group::YieldCurrentFiber();
+    wakes->fiber = waiter;
+    TimerSleepUntil(FromNow(milliseconds(20)));
+    EXPECT_TRUE(ended);
+  });
 }
 
 // No sleep in between: the worker goes from the fiber that parks to one that computes until the other's time is over.
