@@ -66,8 +66,8 @@ std::size_t EpollEngine::Wait(bool block) {
   return 0;
 }
 
-// Not epoll_pwait2(): Linux has it since 5.11, filters of system calls may kill who calls it, and ThreadSanitizer does not
-// know it. A wait that ends at its time is one call all the same.
+// Not epoll_pwait2(): Linux has it since 5.11, filters of system calls may kill who calls it, and ThreadSanitizer does
+// not know it. A wait that ends at its time is one call all the same.
 std::size_t EpollEngine::WaitUntil(std::chrono::steady_clock::time_point until) {
   const auto now = std::chrono::steady_clock::now();
   const auto left = until > now ? until - now : std::chrono::nanoseconds(0);

@@ -26,9 +26,9 @@
 //   KT3  It does so only if all workers of its group sleep then. One that is busy may take the fiber at once, from the
 //        timer thread, which gets a CPU sooner than a worker (docs/decisions/005). One that becomes busy later may have
 //        made one time-out late by the wait for a CPU.
-//   KT4  In a group of several workers none keeps timers in the poll: it would leave the poll for each of them, and input
-//        would wait for the fiber, or for the watchdog of the poll, while others sleep. Its timer goes to the timer
-//        thread, which wakes another worker, and that one keeps the next.
+//   KT4  In a group of several workers none keeps timers in the poll: it would leave the poll for each of them, and
+//        input would wait for the fiber, or for the watchdog of the poll, while others sleep. Its timer goes to the
+//        timer thread, which wakes another worker, and that one keeps the next.
 // All: the worker.
 //
 // Cost: a timer that is given up costs its worker the shard's lock once more, and the announcement that the fiber has

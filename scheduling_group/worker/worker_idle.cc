@@ -29,8 +29,8 @@ constexpr std::chrono::milliseconds kRetryStackEvery{10};
 constexpr std::chrono::milliseconds kKeepFor{100};
 
 // By default the kernel may delay a time-out by 50 us to merge wake-ups. While this lives, it does not. Not for good:
-// threads and processes that the thread starts would inherit it. Two system calls, 0.54 us together. Afterwards the slack
-// is the thread's default, that of the thread which made it: one that the program has set for it since is lost.
+// threads and processes that the thread starts would inherit it. Two system calls, 0.54 us together. Afterwards the
+// slack is the thread's default, that of the thread which made it: one that the program has set for it since is lost.
 class ExactTimeOuts {
  public:
   ExactTimeOuts() noexcept { prctl(PR_SET_TIMERSLACK, 1UL); }
