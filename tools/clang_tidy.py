@@ -6,8 +6,8 @@
 For tools/lint.sh. A file is clean as long as nothing has changed that clang-tidy sees: its version, the checks, the
 command of the file, and the text that the preprocessor makes of it, with macros and comments. Not the numbers of lines,
 and no line that is a comment without NOLINT: no check looks at these. The hash of all that stands in a folder of the
-user's cache then. Preprocessing takes a fifth of a second, so the files of which the text was made stand there, too: while
-none of them has changed, nothing is preprocessed.
+user's cache then. Preprocessing takes a fifth of a second, so the files of which the text was made stand there, too:
+while none of them has changed, nothing is preprocessed.
 
 Environment: JOBS (default: the CPUs), WEFT_LINT_CACHE (the folder; empty: looks at each file).
 """
