@@ -16,7 +16,7 @@
 #     asan        clang++, AddressSanitizer with leak check, UndefinedBehaviorSanitizer, debug checks: the tests, but for
 #                 those of examples/ and of the gRPC adapter, whose libraries take clang++ longer than all the rest
 #     tsan        clang++, ThreadSanitizer, debug checks: the same
-#     lint        format, clang-tidy, the ABI of libweft.so (tools/abi.py), and Doxygen's warnings (tools/reference.sh)
+#     lint        format, clang-tidy, Doxygen's warnings, and the ABI of libweft.so (tools/abi.py)
 #     bare        a Debian with nothing on it: README's commands, the packages, each configuration
 #   changed   all, without the tests, mutations and machines, emulated or bare, that passed before with the same inputs, by
 #             content: while you work
@@ -180,7 +180,6 @@ run_part() {
       run_script format tools/format.sh --check
       run_script clang-tidy tools/lint.sh
       run_script abi python3 -B tools/abi.py
-      run_script reference tools/reference.sh
       ;;
     bare) run_bare ;;
     peers) run_peers ;;

@@ -85,7 +85,6 @@ class EpollEngine {
 
   EpollEngine(int epoll, int interrupter) : epoll_(epoll), interrupter_(interrupter) {}
 
-
   const int epoll_;
   const int interrupter_;
   std::array<epoll_event, kBatch> events_;

@@ -20,8 +20,8 @@
 //   KT1  A worker keeps timers only from the moment in which a fiber, in ParkKeeping(), is about to leave it until it
 //        enters a fiber, naps, waits for the token of a claim or ends; before that it has called GiveUp() or
 //        FireAndGiveUp(). So no timer depends on a worker that is busy, nor on a thread that has claimed the worker and
-//        lost its CPU before the wake. What the worker does meanwhile is short: it spins, polls, asks the policy and its
-//        partners for fibers, and calls the idle hook. None of these may block.
+//        lost its CPU before the wake. What the worker does meanwhile is short: it spins, polls, asks the policy and
+//        its partners for fibers, and calls the idle hook. None of these may block.
 //   KT2  It sleeps, or waits in the poll, no longer than until due().
 //   KT3  It does so only if all workers of its group sleep then. One that is busy may take the fiber at once, from the
 //        timer thread, which gets a CPU sooner than a worker (docs/decisions/005). One that becomes busy later may have

@@ -154,8 +154,8 @@ struct World {
 
 // Groups that all send requests to, and steal from, each other. The workers of each look for work when it begins; a
 // group without workers is one whose workers are busy for ever.
-// slots: between one group's and the next one's. one_sleeps: item 0 does, and its timer is kept by each worker (there is
-// one).
+// slots: between one group's and the next one's. one_sleeps: item 0 does, and its timer is kept by each worker (there
+// is one).
 World* NewWorld(model::Scenario& scenario, const std::vector<unsigned>& workers, std::uint32_t locals = 0,
                 int slots = 1, bool one_sleeps = false) {
   static constexpr const char* kNames[3][kMaxWorkers] = {
