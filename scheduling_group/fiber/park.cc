@@ -17,11 +17,8 @@ void ParkPrepared(FiberEntity* self) noexcept {
 
 void ParkKeeping(FiberEntity* self) noexcept {
   auto* const worker = static_cast<Worker*>(CurrentWorker());
-  if (self->state().ResumedInPlace()) {
-    worker->GiveUpTimers();
-  } else {
-    worker->ParkKeeping(self);
-  }
+  if (self->state().ResumedInPlace()) return worker->GiveUpTimers();
+  worker->ParkKeeping(self);  // As in ParkPrepared(): one more frame of a cold stack costs 70 ns a sleeper.
 }
 
 void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument, WaitReason reason) noexcept {

@@ -147,13 +147,6 @@ WEFT_NOINLINE void Worker::FinishRareSwitch(FiberEntity* fiber) {
   }
 }
 
-WEFT_NOINLINE void Worker::ParkKeeping(FiberEntity* self) {
-  FiberEntity* const next = NextFiberFor(self, EventKind::kParked);
-  if (next != nullptr) GiveUpTimers();
-  StampPark(self);
-  SwitchTo(self, SwitchReason::kParked, next);
-}
-
 WEFT_NOINLINE void Worker::YieldCurrent() noexcept {
   FiberEntity* self = current;
   FiberEntity* next = NextFiberFor(self, EventKind::kYielded);

@@ -64,14 +64,16 @@ class Worker final : public WorkerBase, public numa::NodeAllocated {
 
   // --- By the fiber that runs on it ---
   WEFT_ALWAYS_INLINE void Park(FiberEntity* self);  // state kParking
-  void ParkKeeping(FiberEntity* self);
+  WEFT_ALWAYS_INLINE void ParkKeeping(FiberEntity* self);
   WEFT_ALWAYS_INLINE void ParkAndPublish(FiberEntity* self, bool (*publish)(void*) noexcept, void* argument);
   void YieldCurrent() noexcept;  // so that its caller jumps here
   // Runs `next`: new, kReady, in no queue. The caller queues behind the others (kYielded) or goes on soon (kDisplaced).
   void RunInstead(FiberEntity* self, SwitchReason how, FiberEntity* next);
   // KT1 in idle/kept_timers.h.
   void GiveUpTimers() noexcept {
-    if (KeptTimers* const timers = std::exchange(kept_timers, nullptr)) timers->GiveUp();
+    if (kept_timers != nullptr) [[unlikely]] {
+      std::exchange(kept_timers, nullptr)->GiveUp();
+    }
   }
   // After time_slice.h has raised its flag.
   void YieldAfterSlice();
@@ -270,6 +272,13 @@ WEFT_ALWAYS_INLINE void Worker::FinishSwitch() {
 
 WEFT_ALWAYS_INLINE void Worker::Park(FiberEntity* self) {
   FiberEntity* next = NextFiberFor(self, EventKind::kParked);
+  StampPark(self);
+  SwitchTo(self, SwitchReason::kParked, next);
+}
+
+WEFT_ALWAYS_INLINE void Worker::ParkKeeping(FiberEntity* self) {
+  FiberEntity* next = NextFiberFor(self, EventKind::kParked);
+  if (next != nullptr) GiveUpTimers();
   StampPark(self);
   SwitchTo(self, SwitchReason::kParked, next);
 }
