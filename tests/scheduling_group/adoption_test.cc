@@ -569,6 +569,7 @@ class OnePoll final : public Reactor {
   }
   bool TryEnter() override { return false; }
   void Wait() override {}
+  void WaitUntil(std::chrono::steady_clock::time_point /*until*/) override {}
   void LeaveAfterDispatch() override {}
   void Interrupt() override {}
 

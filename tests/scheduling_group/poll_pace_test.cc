@@ -26,6 +26,7 @@ class CountingPoller final : public Reactor {
   void PollIfDue(TimePoint) override { ++asked; }
   bool TryEnter() override { return false; }
   void Wait() override {}
+  void WaitUntil(std::chrono::steady_clock::time_point /*until*/) override {}
   void LeaveAfterDispatch() override {}
   void Interrupt() override {}
 

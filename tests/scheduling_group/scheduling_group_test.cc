@@ -529,6 +529,7 @@ class CountingPoller final : public Reactor {
   }
   bool TryEnter() override { return false; }
   void Wait() override {}
+  void WaitUntil(std::chrono::steady_clock::time_point /*until*/) override {}
   void LeaveAfterDispatch() override {}
   void Interrupt() override {}
 

@@ -149,6 +149,7 @@ class PollsOfSleeper final : public Reactor {
     return false;
   }
   void Wait() override {}
+  void WaitUntil(std::chrono::steady_clock::time_point /*until*/) override {}
   void LeaveAfterDispatch() override {}
   void Interrupt() override {}
 

@@ -569,6 +569,7 @@ class WakesInSpin final : public scheduling_group::Reactor {
   void PollIfDue(steady_clock::time_point) override {}
   bool TryEnter() override { return false; }
   void Wait() override {}
+  void WaitUntil(std::chrono::steady_clock::time_point /*until*/) override {}
   void LeaveAfterDispatch() override {}
   void Interrupt() override {}
 
