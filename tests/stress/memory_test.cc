@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <fstream>
 #include <thread>
 
@@ -76,8 +77,11 @@ TEST_P(Memory, FallsToWithinAFifthOfWhatItWasWithinTenSecondsOfIdling) {
   options.start_timeout = 60s;
   options.terminate_timeout = 60s;
   const RuntimeOf runtime(options);
-  // A program that has worked for a while: as many stacks are warm as the pools keep.
-  Burst(4 * static_cast<int>(options.stack_pool_size) * GetParam().groups);
+  // A program that has worked for a while: as many stacks are warm as the pools keep, and each slot of the run queues
+  // has had a fiber.
+  const int each = 4 * static_cast<int>(options.stack_pool_size) * GetParam().groups;
+  const std::int64_t slots = options.run_queue_size * GetParam().groups;
+  for (std::int64_t pushed = 0; pushed < 2 * slots; pushed += each) Burst(each);
   SizeAfterIdling(3s, 0);
 
   const std::size_t before = ResidentBytes();
