@@ -631,9 +631,9 @@ TEST(KeptTimers, AreTheThreadsWhenAClaimIsSlow) {
 
 // Where workers outnumber CPUs, the sleeper's own worker gets one milliseconds later than the timer thread.
 TEST(KeptTimers, AreTheThreadsWhenAnotherWorkerIsBusy) {
+  std::atomic<bool> stop{false};  // Outlives the workers: one of them reads it last.
   TimedGroup group(2);
   const TimerWorker& timers = group.timers();
-  std::atomic<bool> stop{false};
   group.Start([&] {
     while (!stop.load()) base::CpuRelax();
   });
