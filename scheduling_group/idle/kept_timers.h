@@ -13,8 +13,8 @@
 //                     sleeps until it is due, or until it is claimed      -->  FireAndGiveUp() (idle_loop.h)
 //
 // So as long as one fiber of a worker sleeps and nothing else runs, a sleep costs one switch of threads, that of the
-// worker, and no system calls but the worker's own. What is announced stays with the timer thread: no worker takes a
-// timer back.
+// worker, and no system calls but the worker's own. An announced timer stays with the timer thread: no worker takes it
+// back.
 //
 // Invariants
 //   KT1  A worker keeps timers only from the moment in which a fiber, in ParkKeeping(), is about to leave it until it

@@ -612,7 +612,7 @@ TEST(KeptTimers, AreTheThreadsWhenTheWorkerFindsAnotherFiber) {
   }
 }
 
-// The worker waits until it is told why it was claimed. Who has claimed it may have lost its CPU before it says so.
+// The thread that claims a worker may lose its CPU before it says what for. The worker waits until then.
 TEST(KeptTimers, AreTheThreadsWhenAClaimIsSlow) {
   TimedGroup group(1);
   scheduling_group::IdleWorkers& idle = group.group().idle();

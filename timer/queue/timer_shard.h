@@ -17,7 +17,7 @@
 // Invariants
 //   SH1  next() is never later than the queue needs, but for timers that the shard's worker keeps (SHT1 in
 //        shard_tick.h): Add lowers it under the lock, and only the timer thread raises it, under the lock, after taking
-//        what was due (but for SH4).
+//        what was due. SH4 has the exception.
 //   SH2  A thread that lowers next() announces it to the alarm after it has dropped the lock (AL1 in alarm.h).
 //   SH3  A shard is open, then open for waits only, then closed, and may then be opened again. One open for waits only
 //        takes no timer with a callback. A closed one takes no node: a wait armed there is not linked and never fires.
